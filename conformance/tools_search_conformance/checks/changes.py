@@ -1,6 +1,6 @@
-"""List changes: a search agrees with the catalog as it is, also in the middle of its pages.
+"""List changes: searches agree with the current catalog, even between their pages.
 
-The fixture's file is replaced, and the listing asked until it shows that. From then on, search must agree with it.
+The checks replace the fixture's catalog file, and list until the change shows. From then on, searches must agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools_search_conformance.wire.codec import JsonObject, same
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
 _IN_TIME_SECONDS: Final = 2.5
-"""How long a change may take to show: a fixture promises two seconds."""
+"""Maximum time for a change to show; fixtures promise two seconds."""
 _GONE, _ALTERED, _RESHAPED, _ADDED, _ADDED_TOO = WORDS[-1], WORDS[-2], WORDS[-3], "kiln", "loom"
 _NEW_WORD: Final = "sepia"
 _REWORDED: Final = f"Minds the {_RESHAPED} of the {COMMON}."
@@ -33,9 +33,9 @@ _RESHAPES: Final[dict[str, JsonObject]] = {
     "ResourceTemplate": {"mimeType": "text/x-hour"},
     "Prompt": {"arguments": [{"name": "hour", "required": True}]},
 }
-"""Members in which no text is altered, by the type of the items."""
+"""Changed members that contain no searchable text, by the type of the items."""
 _LOST: Final[JsonObject] = {"title": "Fill", "x-before": 1, "_meta": {"com.example/before": 1}}
-"""Members of a definition that it has before the change only, or with other values."""
+"""Members that a definition only has before the change, or has with other values after it."""
 _RICH: Final[JsonObject] = {
     "title": "Dry", "icons": [{"src": "https://example.com/kiln.png"}], "_meta": {"com.example/x": [None]}, "x-y": {},
 }  # fmt: skip
@@ -45,10 +45,10 @@ _RICH_BY_TYPE: Final[dict[str, JsonObject]] = {
     "ResourceTemplate": {"mimeType": "text/plain", "annotations": {"priority": 0.5}},
     "Prompt": {"arguments": [{"name": "hour"}]},
 }
-"""Members of a definition that comes with the change."""
+"""Members of a definition that the change adds."""
 
 Items = Callable[[Primitive], Sequence[JsonObject]]
-"""Returns what stands in a list."""
+"""Returns the items of a list."""
 
 
 def _before(primitive: Primitive) -> list[JsonObject]:
@@ -71,7 +71,7 @@ def _after(primitive: Primitive) -> list[JsonObject]:
 
 
 def _reworded(primitive: Primitive) -> list[JsonObject]:
-    """Return what is listed after the change, under the same keys, with one item reworded."""
+    """Return the items after the change, with one description reworded."""
     return [
         {**item, "description": _REWORDED} if item[primitive.key] == key_of(primitive, _RESHAPED) else item
         for item in _after(primitive)
@@ -79,7 +79,7 @@ def _reworded(primitive: Primitive) -> list[JsonObject]:
 
 
 def _reshaped_back(primitive: Primitive) -> list[JsonObject]:
-    """Return the same under the same keys and with the same descriptions, where that item has its first shape."""
+    """Return the items of `_reworded`, but with the reworded item's other members as before the change."""
     reworded = made_item(primitive, _RESHAPED, description=_REWORDED)
     return [reworded if item[primitive.key] == reworded[primitive.key] else item for item in _reworded(primitive)]
 
@@ -94,36 +94,36 @@ async def changing(bench: Bench) -> Bench:
 
 
 async def changed_for_new_connections(bench: Bench) -> Bench:
-    """Return a bench whose connection was opened after the catalog of a running fixture changed; over HTTP."""
+    """Return a bench whose connection was opened after the catalog of a fixture running over HTTP changed."""
     await with_added_item(bench)
     return await bench.fixture("reload, opened later", Opening(catalog=_CATALOG))
 
 
 async def with_added_item(bench: Bench) -> tuple[Bench, str]:
-    """Return a bench of a running fixture to whose catalog an item was added, and the key of the item."""
+    """Return a bench of a running fixture after an item was added to its catalog, and the item's key."""
     other = await changing(bench)
     await _replace(other, _after)
     return other, key_of(bench.primitive, _ADDED)
 
 
 async def with_new_words(bench: Bench) -> tuple[Bench, dict[str, str]]:
-    """Return such a bench, and words that only came with the change, with the key of the item that has each."""
+    """Return such a bench, and the words that the change added, each with the key of the item that has it."""
     other, key = await with_added_item(bench)
     return other, {_ADDED: key, _NEW_WORD: key_of(bench.primitive, _ALTERED)}
 
 
 async def other_catalog(bench: Bench, listing: Listing) -> Listing:
-    """Replace the catalog by the one of the two that `listing` does not show, and return the listing that shows it."""
+    """Replace the catalog in `listing` by the other one of the two, and return the new listing."""
     return await _replace(bench, _before if key_of(bench.primitive, _ADDED) in listing.by_key else _after)
 
 
 def _document(bench: Bench, items: Items) -> JsonObject:
-    """Return the catalog in which only the list of this bench is other than before: each list changes by itself."""
+    """Return the catalog with a new list for this bench only, because each list changes independently."""
     return document_of(lambda primitive: (items if primitive is bench.primitive else _before)(primitive))
 
 
 async def _replace(bench: Bench, items: Items) -> Listing:
-    """Replace the catalog file, and return the listing that shows it, in time."""
+    """Replace the catalog file, wait until a listing shows that, and return it."""
     bench.place(_CATALOG, _document(bench, items))
     given = {item[bench.primitive.key]: item for item in items(bench.primitive)}
     wanted = {key: item["description"] for key, item in given.items()}
@@ -134,7 +134,7 @@ async def _replace(bench: Bench, items: Items) -> Listing:
             try:
                 listing = await bench.server.listing()
                 shown = same(listing.by_key.get(reshaped, {}).get(member), shape)
-                # What no text shows may be listed in a form of the server's own.
+                # A server may list members without searchable text in its own form.
                 settled = shown or time.monotonic() > until
                 if settled and {key: item.get("description") for key, item in listing.by_key.items()} == wanted:
                     return listing
@@ -203,9 +203,9 @@ async def change_seen(bench: Bench) -> None:
 
 
 async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
-    """Replace the catalog of `other`, wait until a search shows that, and return the listing that shows it then.
+    """Replace the catalog of `other`, wait until a search shows that, and return the new listing.
 
-    Over HTTP, that search comes by a connection that has never asked for a listing.
+    Over HTTP, the search is sent on a connection that has never requested a listing.
     """
     quiet, key = other, key_of(bench.primitive, _ADDED)
     if bench.cell.transport == "http":

@@ -39,14 +39,14 @@ _EXPANDED: Final = 2
 _VARIABLE: Final = re.compile(r"\{\w+\}")
 """A simple expression of a URI template."""
 _REFUSALS: Final = 24
-"""How many searches are refused, each in one way: a server may put up with a few."""
+"""Number of invalid searches of each kind; a few might do no harm."""
 _FEWER_REFUSALS: Final = 8
 _MANY_REFUSALS: Final = 70
 _SECOND: Final = 1.1
 
 
 async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None], *, names: Sequence[str] = ()) -> None:
-    """Judge the pages of searches of every kind, of searches for each of `names`, and of generated ones."""
+    """Judge the pages of searches of every kind, of searches for each of `names`, and of generated searches."""
     await bench.nonempty_listing()
     words = await bench.vocabulary()
     beyond = await queries_beyond(bench)
@@ -121,14 +121,14 @@ async def unlisted_readable(bench: Bench) -> None:
 
 
 async def _unlisted_of_catalog(bench: Bench) -> list[str]:
-    """Return the keys in a fixture's catalog that it does not list, if it lists others of that catalog."""
+    """Return the keys in a fixture's catalog that it does not list, if it lists other items of it."""
     listed, primitive = (await bench.nonempty_listing()).by_key, bench.primitive
     given = [item[primitive.key] for item in items("core", primitive.member)] if bench.profile == "fixture" else []
     return [key for key in given if key not in listed and is_query(key)] if {*given} & {*listed} else []
 
 
 async def _expansions(bench: Bench) -> list[str]:
-    """Return URIs that a few listed templates without operators expand to, and that are not listed themselves."""
+    """Return unlisted URIs to which listed templates without operators expand; only a few."""
     listed, uris = (await bench.nonempty_listing()).by_key, list[str]()
     for other in (each for each in bench.others_served if each.primitive is TEMPLATES):
         for template in (await other.server.known_listing()).by_key:
@@ -167,7 +167,7 @@ async def definition_identity(bench: Bench) -> None:
     keys = [item[bench.primitive.key] for item in some]
     await _judge_every_page(bench, judge, names=[key for key in keys if is_query(key)])
     listing, words = await bench.server.known_listing(), await bench.vocabulary()
-    for item in _adapted(bench, listing):  # which a page after the first one may not have been
+    for item in _adapted(bench, listing):  # a server might not adapt those on later pages
         other = next((each for each in listing.items if each["name"] != item["name"] and words.distinctive(each)), item)
         query = " ".join((*words.distinctive(other)[:2], *words.distinctive(item)[:1]))
         for page in (await bench.server.walk(query, 1, most=3)).pages if query else ():
@@ -175,10 +175,10 @@ async def definition_identity(bench: Bench) -> None:
 
     async with found_by_unusual_names(bench) as (other, unusual, searches):
         for _, exchange in searches:
-            with suppress(UnverifiableError):  # that it is a page at all is for exact-name-first to show
+            with suppress(UnverifiableError):  # exact-name-first judges whether it is a page
                 judge(read_page(exchange, "a search for an unusual name"), unusual, other)
     if bench.cell.era == LEGACY and bench.primitive is TOOLS and bench.starts_freely:
-        with suppress(UnverifiableError):  # an older revision may be refused, and may list tools otherwise
+        with suppress(UnverifiableError):  # a server may refuse an older revision, or list other tools in it
             async with bench.older() as other:
                 listing = await other.server.known_listing()
                 query = await bench.query_with_matches()
@@ -187,7 +187,7 @@ async def definition_identity(bench: Bench) -> None:
 
 
 def _adapted(bench: Bench, listing: Listing) -> list[JsonObject]:
-    """Return the tools of a fixture that are listed otherwise than the catalog file has them, as in the legacy era."""
+    """Return the tools of a fixture whose listed definitions differ from the catalog file, as in the legacy era."""
     if bench.profile != "fixture" or bench.primitive is not TOOLS:
         return []
     given = {tool["name"]: tool for tool in tools("core")}
@@ -195,7 +195,7 @@ def _adapted(bench: Bench, listing: Listing) -> list[JsonObject]:
 
 
 def _difference(listed: Any, found: Any, path: str = "") -> str | None:
-    """Return the first member that differs, by its path, or `None`."""
+    """Return the path of the first member that differs, or `None`."""
     if same(listed, found):
         return None
     one, other = as_object(listed), as_object(found)
@@ -263,7 +263,7 @@ async def list_unchanged(bench: Bench) -> None:
         message += "" if kept else f": it {after.difference_from(before)}"
         bench.expect(allowed >= 0, after.exchange, message, case=f"query {name!r}")
         if kept and same_frame and not same(_frame(after), _frame(before)):
-            await anyio.sleep(_SECOND)  # after which a time that was stated is another one
+            await anyio.sleep(_SECOND)  # a time in the answer is then different
             lasts = same(_frame(await bench.server.listing()), _frame(after))
             message = f"after a search for {name!r}, the last page of {bench.list_method} has"
             message += f" {json_text(_frame(after)):.200} instead of {json_text(_frame(before)):.200}"
@@ -281,14 +281,14 @@ async def list_unchanged(bench: Bench) -> None:
 
 
 def _frame(listing: Listing) -> JsonObject:
-    """Return what the last page of a listing says besides its items: how many they are, and other members."""
+    """Return the last page of a listing with the number of items instead of the items, and without a cursor."""
     primitive, result = primitive_of(listing.exchange.method), listing.exchange.result or {}
     kept = {name: value for name, value in result.items() if name not in {primitive.member, "ttlMs", "nextCursor"}}
     return {**kept, primitive.member: len(as_array(result.get(primitive.member)) or [])}
 
 
 async def _require_steady(bench: Bench, kept: bool) -> None:
-    """Go on where a listing was kept, or else only where a live server's list changes by itself less than often."""
+    """Continue only if the listing was `kept`, or if a live server's list does not often change by itself."""
     if not kept and bench.profile == "live":
         bench.server.steady = False
         steady = await bench.lists_steadily(await bench.server.listing())
@@ -365,9 +365,9 @@ async def refusal_changes_nothing(bench: Bench) -> None:
 
 
 async def _is_refused_anyway(bench: Bench, query: str, seconds: float) -> bool:
-    """Return whether a cursor is refused at an age, in seconds, after the same requests without any refused search.
+    """Return whether a cursor is refused after some seconds and the same requests, but without invalid searches.
 
-    A server may honor a cursor only for a time, or only until it has issued a number of others.
+    A server may only honor a cursor for some time, or until it has issued a number of others.
     """
     async with bench.fresh(own_process=True) if bench.can_start("core") else nullcontext(bench) as other:
         began = anyio.current_time()
@@ -381,17 +381,17 @@ async def _is_refused_anyway(bench: Bench, query: str, seconds: float) -> bool:
 
 
 async def _expect_next_unchanged(bench: Bench, others: Sequence[Bench]) -> None:
-    """Expect a discovery and the listings of `others` to be answered right after a refused search as before it."""
+    """Expect a discovery and the listings of `others` to get the same answer right after a refused search as before."""
     asked = [(by, by.list_method) for by in others] + [(bench, "server/discover")] * (bench.cell.era == MODERN)
+    invalid: tuple[JsonObject, ...] = ({"query": ""}, {"query": "anything", "limit": 0})
     for by, method in asked if bench.profile == "fixture" else ():
         answers = list[Any]()
         for refused in (
             None,
             None,
             None,
-            {"query": ""},
-            {"query": "anything", "limit": 0},
-        ):  # the first is after others
+            *invalid,
+        ):  # the first answer is not compared, since it follows other requests
             if refused is not None:
                 await bench.server.search(refused)
             exchange = await by.server.ask(method, {})
@@ -402,12 +402,12 @@ async def _expect_next_unchanged(bench: Bench, others: Sequence[Bench]) -> None:
 
 
 def without_times(result: JsonObject) -> JsonObject:
-    """Return what of a result does not depend on its time."""
+    """Return a result without the members that depend on the time."""
     return {name: value for name, value in result.items() if name not in {"_meta", "ttlMs", "nextCursor"}}
 
 
 def _refusals(bench: Bench) -> int:
-    """Return how many searches to have refused: as many as fill a pool where each keeps its place, if that is quick."""
+    """Return how many invalid searches to send: if that is quick, enough to fill a pool whose places are not freed."""
     if bench.primitive is not TOOLS:
         return _FEWER_REFUSALS
     quick = bench.can_start("core") and bench.has_turn(0) and not bench.server.concurrency.slow
@@ -415,9 +415,9 @@ def _refusals(bench: Bench) -> int:
 
 
 async def _judge_busy(bench: Bench, verdict: UnverifiableError, good: JsonObject) -> None:
-    """Expect a server that is busy for good after refused searches to be so after as many served ones.
+    """Expect a server that stays busy after refused searches to stay busy after as many served ones too.
 
-    Refused searches may count as load, but as none that stays.
+    Refused searches may count as load, but not permanently.
     """
     if verdict.exchange is None or busy_seconds(verdict.exchange) is None:
         return
@@ -499,7 +499,7 @@ async def callable_(bench: Bench) -> None:
 
 
 def _called(call: Exchange) -> str:
-    """Return the name of the tool or prompt that a fixture says a call was of, an empty text where it does not."""
+    """Return the name of the tool or prompt in a fixture's answer to a call; empty if there is none."""
     result = call.result or {}
     message = as_object((as_array(result.get("messages")) or [None])[0]) or {}
     content = as_object((as_array(result.get("content")) or [message.get("content")])[0]) or {}

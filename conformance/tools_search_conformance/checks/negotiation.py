@@ -90,7 +90,7 @@ async def primitives_advertised(bench: Bench) -> None:
         key = items("core", primitive.member)[0][primitive.key]
         exchange = await bench.server.ask(primitive.method, {"query": key})
         if not exchange.replied:
-            break  # nor is there an answer to the next one
+            break  # the next one would get no answer either
         found = [key_in(item, primitive.method) for item in items_in(exchange)]
         message = f"{primitive.method} finds {key!r}, but the settings have no {primitive.setting}"
         bench.expect(key not in found, exchange, message, case=f"{primitive.method}, query {key!r}")
@@ -121,7 +121,7 @@ async def primitives_settings_shape(bench: Bench) -> None:
 
 
 async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonObject, Exchange, str]]:
-    """Yield the openings, with the settings, of a server whose settings name another search at the first one."""
+    """Yield the openings with their settings, if the first one advertises other searches."""
     connection, _ = await bench.server.opening()
     named = _SETTINGS & (advertised_settings(connection) or {}).keys()
     bench.applies(bool(named), _NO_OTHERS)
@@ -157,7 +157,7 @@ def _expect_served(bench: Bench, exchange: Exchange, what: str, *, served: bool)
 
 
 async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
-    """Yield what the server says of its capabilities, the exchange, and to whom or of what it says so."""
+    """Yield the advertised capabilities, the exchange, and for which client or where, for each place."""
     connection, exchange = await bench.server.opening()
     yield connection.server.get("capabilities"), exchange, ""
     nothing = " for a client that declares nothing"
@@ -280,7 +280,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
         async def expect_missing(undeclared: tuple[int, tuple[JsonObject, str]]) -> None:
             number, (capabilities, case) = undeclared
             params: JsonObject = {"query": f"anything for a client that declares {case}"}
-            # A server may test the declaration only for some searches, such as those without a limit or of many words.
+            # A server may test the declaration only for some searches, such as those without a limit.
             params = (params, {**params, "limit": 1}, {"query": name}, {"query": "a"})[number % 4]
             _expect_missing(other, await other.server.search(params, capabilities=capabilities), case)
 
@@ -292,10 +292,10 @@ async def undeclared_client_refused(bench: Bench) -> None:
 
         await other.each(enumerate(bench.some(_UNDECLARED, 4)), expect_missing)
         await other.each(_MALFORMED, expect_error)
-        await _require_declared_served(bench, await bench.key_query())  # `other` has to be unknown to the server
+        await _require_declared_served(bench, await bench.key_query())  # not on `other`, which must stay undeclared
     await _refuse_undeclared_pages(bench)
     late = await bench.server.search({"query": name}, capabilities=UNDECLARED)
-    if late.error is not None and bench.may_serve("empty"):  # that it is served then is for declaration-per-request
+    if late.error is not None and bench.may_serve("empty"):  # otherwise, declaration-per-request judges it
         async with bench.serving("empty") as other:
             exchange = await other.server.search({"query": "anything"}, capabilities=UNDECLARED)
             _expect_missing(other, exchange, "no capability, on an empty catalog")
@@ -305,12 +305,11 @@ async def _refuse_undeclared_pages(bench: Bench) -> None:
     for query in (await bench.vocabulary()).broad(2):
         cursor = (await bench.server.page(query, limit=1)).next_cursor
         plain = await bench.server.search({"query": query, "limit": 1}, capabilities=UNDECLARED)
-        if (
-            cursor is not None and plain.error is not None
-        ):  # that a first page is served then is for declaration-per-request
+        # If the first page is served, declaration-per-request judges that.
+        if cursor is not None and plain.error is not None:
             params = {"query": query, "limit": 1, "cursor": cursor}
             exchange = await bench.server.search(params, capabilities=UNDECLARED)
-            # Where the cursor no longer holds, two errors apply.
+            # If the cursor is no longer valid, two errors apply.
             refused = exchange.error_code in (MISSING_CAPABILITY, INVALID_PARAMS)
             message = (
                 f"a client that declares no capability got {exchange.describe()} for a second page instead of error"
@@ -355,7 +354,7 @@ async def undeclared_client_status(bench: Bench) -> None:
 async def declaration_not_object(bench: Bench) -> None:
     if bench.cell.era == LEGACY:
         bench.applies(bench.primitive is TOOLS, "a handshake is about the whole extension and not about one method")
-        # On stdio each handshake is a start; where HTTP is judged as well, most of them are sent there.
+        # On stdio, each handshake takes another start, so most are sent over HTTP if that is judged too.
         costly = bench.cell.transport == "stdio" and bench.options.http_argv
         for value in _NON_OBJECTS[1:2] if costly else _NON_OBJECTS[:4]:
             await _expect_handshake(bench, value)
@@ -412,7 +411,7 @@ async def declaration_per_request(bench: Bench) -> None:
     after = "after a server/discover that declared the extension"
     await _expect_refused_later(bench, query, f"{after}, a search that did not")
     if bench.cell.transport == "http" and len(bench.options.eras) > 1 and bench.can_start("core"):
-        with suppress(UnverifiableError):  # that era may not be spoken
+        with suppress(UnverifiableError):  # the server may not support that era
             async with bench.of_legacy_client() as legacy:
                 await legacy.server.search({"query": query})
         after = "after a legacy client had declared the extension"
@@ -427,7 +426,7 @@ async def _expect_refused_later(bench: Bench, query: str, which: str) -> None:
 
 
 async def _expect_declarations_apart(bench: Bench, query: str) -> None:
-    """Expect each of many searches in flight together, half of which declare the extension, to get its own answer."""
+    """Expect concurrent searches, half of which declare the extension, to get the right answers."""
     capabilities = [DECLARED, UNDECLARED] * _OF_EACH
     params, seconds = [{"query": query}] * len(capabilities), bench.options.timeout
     exchanges = await bench.server.at_once(params, seconds=seconds, capabilities=capabilities)
@@ -484,7 +483,7 @@ async def undeclared_legacy_served(bench: Bench) -> None:
         clients.append((bench.fresh(capabilities=another), "a legacy client that declared another extension"))
         clients.append((bench.older(), f"a client of revision {OLDER}, which declares in `experimental`,"))
     for opened, who in clients:
-        with suppress(UnverifiableError) if OLDER in who else nullcontext():  # that revision may be refused
+        with suppress(UnverifiableError) if OLDER in who else nullcontext():  # a server may refuse that revision
             async with opened as other:
                 await other.server.known_listing()  # search-unlisted judges searches without a listing
                 await other.served({"query": query}, f"a search from {who}", control=bench)

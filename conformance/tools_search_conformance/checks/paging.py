@@ -83,11 +83,11 @@ _MADE_UP: Final = (
 
 @once
 async def _walks(bench: Bench) -> list[Walk]:
-    """Walk a query with several matches in pages of several sizes."""
+    """Read all pages of a query with several matches, in several page sizes."""
     query = await bench.query_with_two_matches()
     matches = len(dict.fromkeys((await bench.server.whole(query)).keys))
-    # Pages of one tool where there are not too many; limits from five upwards, too, since a server may rank a handful
-    # of tools in another way than many.
+    # Pages of one tool unless there are too many, but also limits of five and more, because a server may rank a handful
+    # of tools in another way.
     one_by_one = matches <= _MANY_PAGES and not bench.server.concurrency.slow
     few = 1 if one_by_one else max(1, matches // _MAX_PAGES)
     limits = {max(1, matches - 1), max(1, -(-matches // 2)), max(5, few), few} if matches <= _MAX_PAGES else {few}
@@ -110,7 +110,7 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
                 other = await bench.server.walk(walk.query, first=walk.pages[0], later=later)
             except UnverifiableError:  # a cursor may hold only once
                 other = await bench.server.walk(walk.query, walk.limit, later=later)
-            if other.ended:  # in a large catalog the rest is longer than is worth reading
+            if other.ended:  # in a large catalog, reading the rest would take too long
                 return [(walk, other, how)]
         return []
 
@@ -135,8 +135,8 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
 )
 async def pages_complete(bench: Bench) -> None:
     def judge(walk: Walk, whole: Walk) -> None:
-        # Which tools match may depend on the limit, so a tool that comes after the last tool found is not missed here,
-        # nor is any where the order is not that of the whole.
+        # The limit may affect which tools match, so tools after the last one found do not count as missing, and none do
+        # if the order differs.
         in_order = [name for name in whole.keys if name in walk.keys] == list(dict.fromkeys(walk.keys))
         until = whole.keys.index(walk.keys[-1]) if in_order and walk.keys else 0
         lost = [name for name in whole.keys[:until] if name not in walk.keys]
@@ -148,7 +148,7 @@ async def pages_complete(bench: Bench) -> None:
         try:
             judge(walk, whole)
         except ViolationError:
-            if (await bench.server.whole(walk.query)).keys == whole.keys:  # or else deterministic finds it
+            if (await bench.server.whole(walk.query)).keys == whole.keys:  # otherwise, deterministic finds it
                 raise
 
     async def judge_read_on(bench: Bench) -> None:
@@ -176,7 +176,7 @@ async def pages_complete(bench: Bench) -> None:
 
 @once
 async def _walks_of_name(bench: Bench) -> tuple[Walk, Walk] | None:
-    """Walk the key that shares the most terms with others, in pages of one and of two."""
+    """Search for the key that shares the most terms with others, in pages of one and of two."""
     words = await bench.vocabulary()
     if not (keys := [key for key in words.keys if is_query(key)]):
         return None
@@ -185,7 +185,7 @@ async def _walks_of_name(bench: Bench) -> tuple[Walk, Walk] | None:
 
 
 async def _expect_none_lost_after_name(bench: Bench) -> None:
-    """Expect no match to be lost behind the one that comes first because the query is its key."""
+    """Expect no match to be skipped after the one that comes first because the query is its key."""
     if (walks := await _walks_of_name(bench)) is None:
         return
     one_by_one, in_pairs = walks
@@ -200,7 +200,7 @@ async def _expect_none_lost_after_name(bench: Bench) -> None:
 
 
 async def _expect_own_cursors_honored(bench: Bench) -> None:
-    """Expect queries that are easily taken for others to have second pages, where a plain one has them all the time."""
+    """Expect cursors of unusual spellings of a query to be honored, if those of the plain query always are."""
     plain = await bench.query_with_two_matches()
 
     async def second_page(query: str) -> Exchange | None:
@@ -254,7 +254,7 @@ async def pages_disjoint(bench: Bench) -> None:
 
 @once
 async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
-    """Walk queries with many, some and no matches, in small pages and as the server likes."""
+    """Read the pages of queries with many, some and no matches, with small limits and without one."""
     words = await bench.vocabulary()
     most = 2 * len(words.items) + 10
     query, others = next(iter(words.broad(1)), words.key_query), bench.some(words.sample(4), 1)
@@ -431,7 +431,7 @@ async def limit_only_cuts(bench: Bench) -> None:
         lost = set(whole.keys) - set(page.keys)
         message = f"a search {which} ends without {sorted(lost)}, which match with a larger limit"
         bench.expect(not lost, page.exchange, message, case=f"query {query!r}, {which}")
-    # Where the same first page is read on to more tools in larger steps, paging is at fault, as pages-complete reports.
+    # If larger pages after the same first page contain more tools, paging is at fault, and pages-complete reports that.
     if count <= _MAX_PAGES:
         known = list[Walk]()
         with suppress(UnverifiableError):
@@ -453,7 +453,7 @@ async def limit_only_cuts(bench: Bench) -> None:
 
 
 async def _expect_old_cursor_refused(bench: Bench) -> None:
-    """Expect the cursor of an early search to bring the second page, or to be refused as any that does not hold."""
+    """Expect the cursor of an early search to return the second page, or to be refused like any invalid cursor."""
     first = await early_page(bench) if bench.primitive is TOOLS else None
     if first is None or first.next_cursor is None:
         return
@@ -468,7 +468,7 @@ async def _expect_old_cursor_refused(bench: Bench) -> None:
 
 
 async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
-    """Return the params of a second page, by a cursor that nothing has been asked with; a single tool has none."""
+    """Return the params of a second page, with an unused cursor. Inapplicable with a single tool."""
     query = query or await bench.query_with_matches()
     _, cursor = await bench.page_with_cursor(query)
     return {"query": query, "limit": 1, "cursor": cursor}
@@ -489,7 +489,7 @@ async def cursor_forged(bench: Bench) -> None:
 
     if len((await bench.nonempty_listing()).items) > 1:
         await bench.refused_cursors(lambda: _second_page(bench), vary)
-    else:  # no cursor is issued where there is one page
+    else:  # a single page has no cursor
         only = {"query": await bench.query_with_matches()}
         await bench.refused_each(bench.some(vary(only), 4), only)
     with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
@@ -498,7 +498,7 @@ async def cursor_forged(bench: Bench) -> None:
             for made_up in bench.some(_MADE_UP[1:4], 1)
         ]
         await bench.refused_each(cases, {"query": NONSENSE})
-    # What has one best match may be answered before anything else is looked at.
+    # A server may answer a query that is a name before it looks at other parameters.
     named = {"query": await bench.key_query()}
     cases = [({**named, "cursor": made_up}, f"cursor {made_up!a} for a name") for made_up in _MADE_UP[1:2]]
     await bench.refused_each(cases, named)
@@ -539,7 +539,7 @@ async def cursor_tampered(bench: Bench) -> None:
         try:
             return await bench.refused_cursors(lambda: _second_page(bench), vary)
         except ViolationError as violation:
-            # It may have become the cursor of another page, such as 3 of 2, which is as genuine as any.
+            # The altered cursor may be the genuine one of another page, such as page 3 instead of 2.
             sent: JsonObject = violation.exchange.sent["params"] if violation.exchange else {}
             if "limit" not in sent or bench.recorder.has_issued(bench.method, sent["query"], sent["cursor"]):
                 raise
@@ -557,11 +557,11 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield cursor[_FEW_CHARACTERS:], f"without its first {_FEW_CHARACTERS} characters"
     yield cursor + cursor, "doubled"
     yield f"{cursor}AAAA", "with a suffix"
-    yield f"{cursor}0", "with one more digit"  # which many decoders drop, as it makes no whole byte
+    yield f"{cursor}0", "with one more digit"  # many decoders ignore it, because it is not a whole byte
     yield f"{cursor}.AAAA", "with another dot-separated part"
     yield f"AAAA{cursor}", "with a prefix"
     yield f"{cursor}\u00e9", "with a non-ASCII letter appended"
-    # Many decoders of base64 read both alphabets, and pass over padding and line breaks.
+    # Many base64 decoders accept both alphabets, and ignore padding and line breaks.
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
     yield f"{cursor}\n", "with a line break appended"
     yield f'"{cursor}"', "in quotes"
@@ -570,11 +570,11 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
         yield other, "in the other alphabet of base64"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)
-    head, last = "".join(parts[:-1]), parts[-1]  # which may be a signature
+    head, last = "".join(parts[:-1]), parts[-1]  # the last part may be a signature
     if head and len(last) > _FEW_CHARACTERS:
         yield head + last[_FEW_CHARACTERS:], f"without the first {_FEW_CHARACTERS} characters of its last part"
     for before, part in dict.fromkeys((("", cursor), (head, last))):
-        if part.swapcase() != part:  # a cursor is a string, also where hexadecimal digits mean the same in either case
+        if part.swapcase() != part:  # a different string, even if it has the same meaning in hexadecimal
             yield before + part.swapcase(), f"with the case of its last {len(part)} characters swapped"
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
@@ -585,13 +585,13 @@ def _exchanged(cursor: str) -> Iterator[tuple[str, str]]:
     places = [i for i, character in enumerate(cursor) if character in _BASE64]
     if places:
         last = places[-1]
-        other = _BASE64[_BASE64.index(cursor[last]) ^ 1]  # which many decoders of base64 read as the same
+        other = _BASE64[_BASE64.index(cursor[last]) ^ 1]  # the same bytes for many base64 decoders
         yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} flipped"
     for place in dict.fromkeys((*places[:: -(-len(places) // _PLACES) or 1], *places[-2:])):
         ring = next(ring for ring in (digits, ascii_lowercase, ascii_uppercase) if cursor[place] in ring)
         other = ring[(ring.index(cursor[place]) + 1) % len(ring)]
         if place > 0 and not cursor[place + 1 : place + 2].isalnum():
-            # The low bits of the last character of base64 may mean nothing; of the high ones this changes some.
+            # The low bits of the last base64 character may have no meaning, so this changes a high one.
             other = _BASE64[(_BASE64.index(cursor[place]) + 32) % len(_BASE64)]
         yield cursor[:place] + other + cursor[place + 1 :], f"with character {place + 1} changed"
 
@@ -648,7 +648,7 @@ async def cursor_other_query(bench: Bench) -> None:
     cases += [(repeated, altered), (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS])]
     cases.append((f"{query} 🔧", [f"{query} 🔨"]))
     await bench.each(bench.some(cases, 2), lambda case: _refused_with_others(bench, *case))
-    # The cursors of later pages are bound as well, with any limit; one that was read on from may hold no longer.
+    # Cursors of later pages are bound to the query too, with any limit. A used cursor may no longer be valid.
     good = await _second_page(bench, query)
     for number in _BOUND_PAGES:
         last = (await bench.server.walk(query, 1, most=number - 1)).pages[-1]
@@ -659,7 +659,7 @@ async def cursor_other_query(bench: Bench) -> None:
 
 
 def _others(query: str, words: Sequence[str]) -> list[str]:
-    """Return queries that differ from `query`, some of them in what is easily left out of a comparison."""
+    """Return queries that differ from `query`, some of them only in ways that a sloppy comparison misses."""
     wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in query)
     as_long = [word for word in words if len(word) == len(query) and word != query]
     return [
@@ -685,21 +685,21 @@ def _others(query: str, words: Sequence[str]) -> list[str]:
 
 
 def _of_same_hash(text: str) -> list[str]:
-    """Return a text that has the usual hash of some languages in common with `text`, each unit times 31 the next."""
+    """Return a text with the same hash as `text` in some languages (`31 * hash + unit`), if there is one."""
     places = (at for at in range(len(text) - 1) if "!" <= text[at] < "z" and "a" <= text[at + 1] <= "z")
     pairs = ((at, chr(ord(text[at]) + 1) + chr(ord(text[at + 1]) - 31)) for at in places)
     return [text[:at] + pair + text[at + 2 :] for at, pair in pairs][:1]
 
 
 async def _is_followed(bench: Bench, first: Exchange) -> bool:
-    """Return whether an empty cursor brings another page, and does not stand for the end, which pages-end judges."""
+    """Return whether an empty cursor returns another page. If it means the end instead, pages-end judges that."""
     following = await bench.server.search({**first.params, "cursor": ""})
     keys, before = ([key_in(item, bench.method) for item in items_in(each)] for each in (following, first))
     return following.result is not None and keys != before
 
 
 async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) -> None:
-    """Expect a cursor of `query`, where it has more than a page, to be refused with each of the other queries."""
+    """Expect a cursor of `query`, if it has several pages, to be refused with each of the other queries."""
     params = {"query": query, "limit": 1}
     first = await bench.server.search(params)  # other checks judge whether it is served
     cursor: Any = (first.result or {}).get("nextCursor")
@@ -740,7 +740,7 @@ async def cursor_of_list(bench: Bench) -> None:
 
 async def _cursor_of_list(bench: Bench) -> str | None:
     first = await bench.server.ask(bench.list_method, {})
-    with suppress(UnverifiableError):  # the list of templates need not be served
+    with suppress(UnverifiableError):  # a server may have no list of templates
         return read_page(first, bench.list_method).next_cursor
     return None
 
@@ -771,7 +771,7 @@ async def cursor_other_method(bench: Bench) -> None:
     methods=EVERY_METHOD,
 )
 async def cursor_at_every_replica(bench: Bench) -> None:
-    # Over HTTP, one process serves all connections to the same environment, so the second one differs in another way.
+    # Over HTTP, equal environments share one process, so the second one gets another variable.
     environments: list[dict[str, str]] = [{}, {"TOOLS_SEARCH_REPLICA": "2"}]
     replicas = [
         await bench.fixture(f"replica {number}", Opening(env={KEY_VARIABLE: _KEY, **env}))
@@ -787,7 +787,7 @@ async def cursor_at_every_replica(bench: Bench) -> None:
         for number in range(_REPLICA_PAGES):
             case = f"a cursor of another replica for the query {query!r}"
             page = await turns[number % 2].served({"query": query, "limit": limit, "cursor": cursor}, case)
-            # Their orders may differ, which is for `deterministic`; one that starts over shows the same tools again.
+            # If their orders differ, deterministic judges that. A replica that starts over repeats tools.
             again = [name for name in page.keys if name in seen]
             message = f"a page repeats {bench.noun}s that another replica already returned: {again}"
             bench.expect(not again, page.exchange, message, case=case)

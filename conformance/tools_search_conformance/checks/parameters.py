@@ -41,7 +41,7 @@ _LONGEST_SERVED: Final = {
     "a single word": "x" * 1024,
     "letters that grow when decomposed or in another case": "\u00e9\u00df\u0130",
 }
-"""What fills a query after a word of the catalog, or the whole of one."""
+"""Texts that fill a query after a word of the catalog, or the whole query."""
 _CONTENT_TOO_LARGE: Final = 413
 _INVALID_LIMITS: Final[tuple[Any, ...]] = (
     0, -1, -(2**31), 0.5, -3.0, 2.5, False, "3", "", None, True, [], [3], {}, -0.0, 100.5, 1.000001, 2**31 + 0.5,
@@ -157,7 +157,7 @@ _MEANT_ELSEWHERE: Final = (
     (True, "exact strict fuzzy regex reverse dryRun explain namesOnly readOnly includeTotal include_total compact brief"
         " summary verbose debug semantic highlight includeSchema"),
 )  # fmt: skip
-"""Members that other interfaces have for searches and pages, each with a value that would narrow the result."""
+"""Members of search and paging in other interfaces, with values that would narrow the result there."""
 _UNKNOWN_MEMBERS: Final[tuple[JsonObject, ...]] = (
     {"_meta": {"com.example/trace": "1", "progressToken": 7, f"{META_PREFIX}of-a-later-revision": {}}},
     {"_meta": {EXTENSION_ID: {"limit": 1, "query": "", "cursor": "x"}, "x": None}},
@@ -185,10 +185,10 @@ _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 @once
 async def _query_of_two_pages(bench: Bench) -> str | None:
-    """Return a broad query, of two, that has a second page under limit 1 and 2; limit-may-vary judges the latter."""
+    """Return one of two broad queries whose second page is served with limit 2; limit-may-vary judges whether it is."""
     for query in (await bench.vocabulary()).broad(2):
         if (await bench.server.page(query, limit=1)).next_cursor is not None:
-            for _ in range(2):  # a server that answers each cursor once may issue it again
+            for _ in range(2):  # a server that accepts each cursor only once may issue the same one again
                 cursor = (await bench.server.page(query, limit=1)).next_cursor
                 served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
                 if served.result is None:
@@ -198,7 +198,7 @@ async def _query_of_two_pages(bench: Bench) -> str | None:
 
 
 async def _second_page(bench: Bench) -> JsonObject | None:
-    """Return that query, if there is one, with the cursor of its second page, which nothing has been asked with."""
+    """Return that query, if there is one, with an unused cursor of its second page."""
     if (query := await _query_of_two_pages(bench)) is None:
         return None
     page = await bench.server.page(query, limit=1)
@@ -220,7 +220,7 @@ async def query_missing(bench: Bench) -> None:
         ({"q": "anything", "text": "anything"}, "other members instead of `query`"),
     ]
     await bench.refused_each(cases, good)
-    if bench.cell.era != MODERN:  # where the params say who the client is
+    if bench.cell.era != MODERN:  # modern params identify the client
         bench.expect_code(await bench.server.ask(bench.method), "a search without params")
     if (page := await _second_page(bench)) is not None:
         bad = {"limit": 1, "cursor": page["cursor"]}
@@ -258,7 +258,7 @@ async def query_blank(bench: Bench) -> None:
 
 
 async def refused_by_empty(bench: Bench, cases: Sequence[tuple[JsonObject, str]]) -> None:
-    """Expect a fixture that serves no tool at all, for which there is nothing to look for, to refuse the cases."""
+    """Expect a fixture without any tool to refuse the cases, although it has nothing to search."""
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
@@ -266,7 +266,7 @@ async def refused_by_empty(bench: Bench, cases: Sequence[tuple[JsonObject, str]]
 
 
 def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[JsonObject, str]]:
-    """Return the cases, every other one with a limit, which changes nothing."""
+    """Return the cases, every other one with a limit, which should make no difference."""
     return [({**params, "limit": 3} if number % 2 else params, case) for number, (params, case) in enumerate(cases)]
 
 
@@ -287,7 +287,7 @@ async def query_long(bench: Bench) -> None:
         except ViolationError:
             short = await bench.server.search({"query": query[:_FEW_OF_LONG]})
             if short.error is None:
-                raise  # otherwise, its characters are refused, which query-unusual-characters judges
+                raise  # otherwise, the server refuses its characters: query-unusual-characters judges that
 
     await bench.require_no_match_served()
     name = await bench.key_query()
@@ -297,7 +297,7 @@ async def query_long(bench: Bench) -> None:
     good = {"query": "anything"}
     for length in _LONG:
         exchange = await bench.server.search({"query": ("anything " * (length // 9 + 1))[:length]})
-        if exchange.answer.status == _CONTENT_TOO_LARGE:  # the body was refused, and no search with it
+        if exchange.answer.status == _CONTENT_TOO_LARGE:  # the body was refused before any search
             continue
         case = f"query of {length:,} characters"
         fitting = exchange.result is not None or exchange.error_code == INVALID_PARAMS
@@ -378,19 +378,19 @@ class _OddSearches:
     """Searches by the other methods whose queries have unpaired surrogates."""
 
     what: str
-    """The requests in words."""
+    """A description of the requests."""
     sent: Exchange
     deaths: list[str]
     """How the target ended."""
     malformed: list[str]
-    """What it sent that is no message."""
+    """Output of the target that is not a message."""
     after: Exchange
-    """A plain search by the last one of the methods."""
+    """A plain search by the last of the methods."""
 
 
 @once
 async def _odd_searches_of_others(bench: Bench) -> _OddSearches | None:
-    """Return them in half of four cells, unless the server supports no other method."""
+    """Send these searches in half of four cells, if the server supports other methods."""
     if not (others := bench.others_served) or not bench.has_turn(0):
         return None
     before = len((await bench.server.connection()).transport.malformed)
@@ -481,14 +481,14 @@ async def cursor_type(bench: Bench) -> None:
 
 @once
 async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
-    """Return the member at fault and the exchange of each invalid request that was refused as such."""
+    """Return the invalid member and the exchange of each invalid request that was refused as invalid."""
 
     async def send(case: tuple[str, JsonObject]) -> tuple[str, Exchange]:
         return case[0], await bench.server.search(case[1])
 
     good = {"query": await bench.key_query()}
     cases: list[tuple[str, JsonObject]] = [("query", {}), *((f, {**good, **bad}) for f, bad in _INVALID_MEMBERS)]
-    cases.append(("query", {"query": "anything " * 20_000}))  # which may be served
+    cases.append(("query", {"query": "anything " * 20_000}))  # a server may also serve this one
     if (page := await _second_page(bench)) is not None:
         cases.append(("cursor", {**page, "query": f"{page['query']} {NONSENSE}"}))
         cases.append(("cursor", {**page, "cursor": page["cursor"][:-4]}))
@@ -593,7 +593,7 @@ async def limit_clamped(bench: Bench) -> None:
     query = await bench.key_query()
     few = await bench.server.first(query, limit=3)
     await bench.each(bench.some(_LARGE_LIMITS, 4), serve)
-    for bits in (53, 31):  # to which the place of a page may be added
+    for bits in (53, 31):  # a server may overflow when it adds the page's position
         if (second := await _second_page(bench)) is None:
             return
         case = f"a second page with limit 2^{bits} - 1"
@@ -618,7 +618,7 @@ async def limit_clamped(bench: Bench) -> None:
 )
 async def max_limit_honored(bench: Bench) -> None:
     async def judge(other: Bench) -> tuple[int, int]:
-        """Return the maximum, zero where there is none, and how many items matched at most."""
+        """Return the maximum, or zero without one, and the highest number of matches."""
         most = integer((await other.server.settings()).get("maxLimit")) or 0
 
         async def walked(case: tuple[str, int | None]) -> int:
@@ -635,7 +635,7 @@ async def max_limit_honored(bench: Bench) -> None:
             return 0, 0
         words = Vocabulary((await other.nonempty_listing()).items, other.primitive.key)
         broad = words.broad(3 if other.primitive is bench.primitive else 1)
-        # Large ones are easily taken for none, such as those that 32 bits do not hold.
+        # A server may ignore large limits, such as those that do not fit in 32 bits.
         limits = ((most + 1, 10 * most), (2**31, _LARGEST), (2**32, 2**32 - 1))
         cases = [(query, limit) for query, more in zip(broad, limits, strict=False) for limit in (None, *more)]
         return most, max(await other.each(cases, walked), default=0)
@@ -731,7 +731,7 @@ async def limit_may_vary(bench: Bench) -> None:
         issued = {"query": query, "limit": first}
         _, cursor = await bench.page_with_cursor(query, limit=first)
         exchange = await bench.server.search({"query": query, **other, "cursor": cursor})
-        if exchange.error is not None:  # it may have been answered before, and hold only once
+        if exchange.error is not None:  # a server may accept each cursor only once
             _, fresh = await bench.page_with_cursor(query, limit=first)
             control = await bench.server.search({**issued, "cursor": fresh})
             message = f"a cursor sent with the same limit as the first page also got {control.describe()}"
@@ -745,12 +745,11 @@ async def limit_may_vary(bench: Bench) -> None:
         within = len(page.items) <= other.get("limit", len(page.items))
         bench.expect(within, page.exchange, f"a second page {case} contains {len(page.items)} {bench.noun}s")
     case = "the second page with limit 1, sent again after the one with limit 3,"
-    again = await bench.server.search({**page.exchange.params, "limit": 1})  # a cursor may hold only once
+    again = await bench.server.search(
+        {**page.exchange.params, "limit": 1}
+    )  # may fail: a server may accept it only once
     bench.expect(len(items_in(again)) <= 1, again, f"{case} contains {len(items_in(again))} {bench.noun}s", case=case)
     if (await bench.server.page(query, limit=2)).next_cursor is not None:
         case = "the second page with limit 1 after a first page with limit 2"
         page = await second_page(2, {"limit": 1}, case)
         bench.expect(len(page.items) <= 1, page.exchange, f"{case} contains {len(page.items)} {bench.noun}s", case=case)
-    case = "the second page with limit 1, sent again after the one with limit 3,"
-    again = await bench.server.search({**page.exchange.params, "limit": 1})  # a cursor may hold only once
-    bench.expect(len(items_in(again)) <= 1, again, f"{case} contains {len(items_in(again))} {bench.noun}s", case=case)

@@ -30,7 +30,7 @@ _WIDE: Final = "\U0001f9fe"
 """A character of four bytes."""
 _PAIR: Final[tuple[str | int, ...]] = (_LARGEST - 1, str(_LARGEST - 1))
 _IDS_OF_OTHERS: Final[tuple[tuple[str | int, str | int], ...]] = (("007", 0), (-1, "e\u0301 1e3"), ("1e3", 2**32 + 1))
-"""For each other method the ids of a search and of an invalid one."""
+"""The ids of a valid and an invalid search for each other method."""
 _UNKNOWN_VERSION: Final = "1900-01-01"
 _PROMPT_SECONDS: Final = 5.0
 
@@ -49,7 +49,7 @@ async def id_echoed(bench: Bench) -> None:
     async def expect_answered(value: str | int) -> None:
         await _expect_answered(bench, await bench.server.search(params, with_id=value))
 
-    for ids in (_NUMBERS, _TEXTS):  # apart, since two ids that read alike may be taken for one
+    for ids in (_NUMBERS, _TEXTS):  # separately, because a server may confuse 7 and "7"
         await bench.each(ids, expect_answered)
     for value in ("refused", _LARGEST - 2):
         refused = await bench.server.search({**params, "limit": 0}, with_id=value)
@@ -59,7 +59,7 @@ async def id_echoed(bench: Bench) -> None:
         if exchange.replied:  # other checks judge whether it is served, and the error
             _expect_same_id(bench, exchange)
     if bench.cell.era != MODERN:
-        return  # sessions that keep requests by the text of their ids are common, and no client provokes them
+        return  # many sessions key requests by the text of their ids, and no real client provokes a collision
     for exchange in await bench.server.at_once([params, params], seconds=bench.options.timeout, ids=_PAIR):
         if exchange.error is None:  # busy-refusal judges the errors of a busy server
             await _expect_answered(bench, exchange)
@@ -67,7 +67,7 @@ async def id_echoed(bench: Bench) -> None:
 
 @once
 async def _searches_of_others(bench: Bench) -> list[Exchange]:
-    """Return for each other method a search and an invalid one, with odd ids, in half of four cells."""
+    """Send a valid and an invalid search by each other method, with unusual ids, in half of four cells."""
     exchanges = list[Exchange]()
     for other, ids in zip(bench.others_served if bench.has_turn(0) else (), _IDS_OF_OTHERS, strict=False):
         query = (await other.vocabulary()).key_query
@@ -193,7 +193,7 @@ async def unknown_version_refused(bench: Bench) -> None:
 async def _refused_by_others(
     bench: Bench, case: str, codes: Sequence[int], overrides: Mapping[str, Any], *, status: int | None = None
 ) -> None:
-    """Expect searches by the other methods, which were served before, to be refused with `overrides`."""
+    """Expect searches by other methods that were served before to be refused with `overrides`."""
     for other in bench.others_served:
         exchange = await other.server.search({"query": (await other.vocabulary()).key_query}, **overrides)
         other.expect_code(exchange, f"{other.method}: {case}", codes)
@@ -228,7 +228,7 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
         other.require(last.replied, f"a search got {last.describe()}", last)
         transport = other.server.transport
         ended = await other.server.hang_up(_PROMPT_SECONDS)
-        await other.server.aclose()  # this end of it is no fault
+        await other.server.aclose()  # so that the end of this process is not a fault
         return last, transport.noise, ended
 
 

@@ -27,9 +27,9 @@ _SEVERAL: Final = 3
 _LARGE: Final = 10
 _OF_ANOTHER_MEANING: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "ttlMs"})
 _VIEWS: Final[tuple[tuple[int | None, int], ...]] = ((1, 0), (3, 0), (6, 0), (None, 0), (1, 1), (-1, -1))
-"""Pages on which a number of matches may stand: their limit, and how many tools came before.
+"""Pages that may contain the number of matches: the page's limit, and the number of tools before it.
 
-Those below zero are less than all matches: there stands one tool on the last page.
+Negative numbers count from the number of matches: that is a last page with one tool.
 """
 _CACHE_MEMBERS: Final = {
     "type": "object",
@@ -40,7 +40,7 @@ _CACHE_MEMBERS: Final = {
 
 @once
 async def _searches(bench: Bench) -> list[Exchange]:
-    """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
+    """Return searches of every kind: broad, narrow, and without a match; first and later pages."""
     words, search = await bench.vocabulary(), bench.server.search
     beyond = await queries_beyond(bench)
     queries = [words.key_query, *bench.some(words.sample(_SAMPLE - len(beyond))), *beyond]
@@ -48,7 +48,7 @@ async def _searches(bench: Bench) -> list[Exchange]:
     nothing = await bench.each(({"query": NONSENSE}, {"query": NONSENSE, "limit": 1}), search)
     # no-match-empty judges whether these are served.
     exchanges += [each for each in nothing if each.result is not None]
-    exchanges.append(await search(exchanges[0].params))  # how long it may be kept may be what is left of a time
+    exchanges.append(await search(exchanges[0].params))  # its `ttlMs` may be the remaining time of a cached answer
     for query in queries[1:]:
         exchanges.append(await search({"query": query, "limit": _MANY}))
         pages = [page async for page in _pages(bench, query)]
@@ -59,12 +59,12 @@ async def _searches(bench: Bench) -> list[Exchange]:
 
 
 async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
-    """Yield three pages of one tool of a search, and larger ones up to the last."""
+    """Yield the first three pages of a search with limit 1, and then larger ones up to the last."""
     params: JsonObject = {"query": query}
     for limit in (1, 1, 1, *[_MANY] * _MORE_PAGES):
         exchange = await bench.server.search({**params, "limit": limit})
         if exchange.result is None and (limit == _MANY or params.get("cursor") == ""):
-            return  # limit-may-vary judges errors, what ends the pages for pages-end
+            return  # limit-may-vary judges errors, and pages-end the end of the pages
         yield exchange
         cursor = (exchange.result or {}).get("nextCursor")
         if not isinstance(cursor, str):
@@ -74,7 +74,7 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
 
 @once
 async def _of_nothing(bench: Bench) -> Exchange:
-    """Return a search on a fixture with an empty catalog, which may be answered without looking for anything."""
+    """Return a search of an empty catalog, which a server may answer without really searching."""
     return await bench.server.search({"query": "anything"})
 
 
@@ -93,7 +93,7 @@ def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
 
 
 async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> None:
-    """Judge searches of every kind and generated ones, of which some found something."""
+    """Judge searches of every kind, and generated ones. Some of them must have found something."""
     exchanges = await _searches(bench)
     _require_finds(bench, exchanges)
     for exchange in exchanges:
@@ -119,15 +119,15 @@ async def result_schema(bench: Bench) -> None:
             wrong is None, exchange, f"the result does not conform to the schema at {wrong}", case=f"query {query!r}"
         )
 
-    # A result without `tools` finds nothing, and is judged all the same. Results come before errors, of which the first
-    # one ends the check as unverified.
+    # A result without `tools` finds nothing, but is judged too. Results come first, because the first error ends the
+    # check as unverified.
     exchanges = await _searches(bench)
     for exchange in sorted(exchanges, key=lambda one: one.result is None):
         expect_shape(exchange)
     _require_finds(bench, exchanges)
-    # In the legacy era an output schema is an object's, unlike in the modern one.
+    # Only in the legacy era, an output schema must be the schema of an object.
     tools = chosen(bench, (await bench.server.known_listing()).items)
-    names = [tool["name"] for tool in tools if "outputSchema" in tool]  # of tools alone
+    names = [tool["name"] for tool in tools if "outputSchema" in tool]
     for page in await bench.each(filter(is_query, names), lambda name: bench.server.first(name, limit=1)):
         expect_shape(page.exchange)
 
@@ -229,12 +229,12 @@ async def no_match_count(bench: Bench) -> None:
         async with bench.serving("large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
     if len(totals) < 2 and bench.profile == "fixture" and bench.primitive is TOOLS:
-        # On a server that finds the nearest few tools for any query, a catalog of two has another number of matches.
+        # A server that always finds a few nearest tools finds fewer in a catalog of two.
         bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
         async with bench.fresh(catalog="pair") as other:
             totals |= await _totals(other, [COMMON])
     bench.require(len(totals) > 1, "no two queries with different numbers of matches were found")
-    # A count may be reported for a few matches or for many only; fewer than three numbers may be the same by chance.
+    # A server may only report a count for few matches or for many. Fewer than three numbers may be equal by chance.
     few, many = ({n for n in totals if (n > _LARGE) is large} for large in (False, True))
     firsts = [page for views in totals.values() if (page := views[0]) is not None]
     positions = {path for page in firsts for path, value in _added(page) if value == 1}
@@ -245,16 +245,16 @@ async def no_match_count(bench: Bench) -> None:
 
 
 def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positions: Collection[str]) -> None:
-    """Expect that no place on these pages, by number of matches, holds that number or what is left of it.
+    """Expect that no member of these pages is always the number of matches, by which they are keyed, or the rest of it.
 
-    In some places a position in the matches may stand, which on a last page is their number.
+    Members in `positions` may be positions among the matches, which on a last page equal their number.
     """
     if len(pages) < 2:
-        return  # what one page holds may be anything
+        return  # the numbers on a single page prove nothing
     before = _VIEWS[view][1]
     for gone, what in ((0, "the number of matches"), (1, "the number of remaining matches")):
         if gone and before < 0:
-            break  # there are none, and any zero would reveal it
+            break  # no matches remain, and any zero would count as that number
         places = [
             {path for path, v in _added(page) if v == count - gone * (before + len(page.items))}
             for count, page in pages.items()
@@ -265,7 +265,7 @@ def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positio
 
 
 async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | None]]:
-    """Return by number of matches the pages of `_VIEWS`, those that more matches follow."""
+    """Return the pages of `_VIEWS` by number of matches, as far as more matches follow them."""
 
     async def view(case: tuple[str, int, int | None, int]) -> Page | None:
         query, count, limit, before = case
@@ -288,21 +288,21 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
 
 
 def _added(page: Page) -> Iterator[tuple[str, Any]]:
-    """Yield the numbers that a search adds to its items, with their places, but for those of another meaning."""
+    """Yield the numbers that a search adds to its items, with their places, except those with a known meaning."""
     for name, member in (page.exchange.result or {}).items():
         if name not in _OF_ANOTHER_MEANING:
             yield from _numbers(member, f"result.{name}")
     member = primitive_of(page.exchange.method).member
     for place, item in enumerate(page.items):
         hit = as_object((as_object(item.get("_meta")) or {}).get(EXTENSION_ID)) or {}
-        for name in hit.keys() - {"matched"}:  # as many fields as matches may be there by chance
+        for name in hit.keys() - {"matched"}:  # the number of matched fields may equal that of matches by chance
             yield from _numbers(hit[name], f"result.{member}[{place}]._meta[{EXTENSION_ID!r}].{name}")
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every number with its place, also those in texts, lengths of arrays, and sums of objects of numbers."""
+    """Yield every number with its place, including numbers in texts, lengths of arrays, and sums of numeric members."""
     if isinstance(value, str):
-        # Digits within a word are those of an id, which hold any number by chance.
+        # Digits within a word are part of an id, which may contain any number by chance.
         yield from ((path, int(digits)) for digits in re.findall(r"(?<![\w.-])[0-9]{1,9}(?![\w-])", value))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, value
