@@ -1,6 +1,6 @@
-"""Conformance suite for the `tools/search` extension: it judges servers and clients by raw JSON-RPC, without an SDK.
+"""Conformance suite for the `tools/search` extension: judges servers and clients by raw JSON-RPC, without an SDK.
 
-Its packages, each of which imports only those before it, but for the parts of `run` that judging stands on:
+Its packages, each of which only imports earlier ones, except for the parts of `run` that all checks need:
 
 - `wire`: messages, transports, the two protocol eras, and a log of every exchange.
 - `catalogs`: the catalogs that fixtures serve, written and generated.

@@ -33,7 +33,7 @@ class Sentence:
     text: str
     """The sentence without emphasis and links, white space collapsed; code keeps its backticks."""
     keywords: tuple[str, ...]
-    """The BCP 14 words in it, in order; none where it binds nobody."""
+    """The BCP 14 keywords in it, in order; empty if it is not normative."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def _line(token: Token) -> int:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Split at sentence ends; what stands in backticks is never split and may begin a sentence."""
+    """Split at sentence ends. Text in backticks is never split, and may begin a sentence."""
     codes: Iterator[str] = iter(_CODE.findall(text))
     for part in _END.split(_CODE.sub("\x00", text)):
         yield re.sub("\x00", lambda _: next(codes), part)

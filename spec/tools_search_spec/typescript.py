@@ -2,8 +2,8 @@
 
     python -m tools_search_spec.typescript > schema.ts
 
-`schema.json` is the source; `schema.ts` stands next to it and a test holds the two together. It compiles on its own:
-what the shapes use of the base protocol follows them. What TypeScript cannot say (bounds, integers) stands in the
+`schema.json` is the source of `schema.ts`, and a test keeps them in sync. The output compiles on its own, because it
+ends with the types of the base protocol that it uses. Constraints that TypeScript cannot express (bounds, integers) are
 comments.
 """
 
@@ -72,7 +72,7 @@ def _is_base(shape: _Schema) -> bool:
 
 
 def _members(shape: _Schema, *, indent: str, is_open: bool) -> str:
-    """Return the members in braces; where `is_open`, the objects in them admit other members, as tools' schemas do."""
+    """Return the members in braces. If `is_open`, objects in them allow other members, like the schemas of tools."""
     inner, required = indent + "  ", shape.get("required", [])
     lines = ""
     for name, member in shape["properties"].items():

@@ -28,8 +28,8 @@ LAST: Final = "terminus"
 """The last word of a long description."""
 
 CAPITALS: Final = ("\u03a3\u038e\u039b\u039b\u039f\u0393\u039f\u03a3", "ПОИСК", "\U00010414\U00010407\U0001041d")
-"""Words in capitals of several scripts, one with letters beyond 16 bits; a tool of the odd catalogs has them in small
-letters, of which Greek has another one at the end of a word.
+"""Words in capitals in several scripts, one of them beyond 16 bits. A tool of the odd catalogs has them in lower case,
+where Greek has a special letter at the end of a word.
 """
 
 _EVERY: Final = 8

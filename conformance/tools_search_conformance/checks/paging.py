@@ -377,7 +377,8 @@ async def deterministic(bench: Bench) -> None:
     queries = bench.some((query, *(await bench.vocabulary()).sample(8)))
     firsts = await bench.each(queries, lambda each: bench.server.page(each, limit=large))
     for limit in bench.some((None, 4, max(1, len(firsts[0].keys) - 1)), 1):
-        firsts.append(page := await bench.server.page(query, limit=limit))
+        page = await bench.server.page(query, limit=limit)
+        firsts.append(page)
         if page.next_cursor:
             firsts.append(await bench.server.page(query, limit=limit, cursor=page.next_cursor))
     await bench.each(firsts, repeat_often)

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _outcome(given)
         sys.stdout.flush()
-    except OSError as error:  # of standard output: there is nobody to print anything to
+    except OSError as error:  # standard output cannot be written
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the rest of the buffer goes nowhere
         code = EXIT_SIGNAL + signal.SIGPIPE
         if not isinstance(error, BrokenPipeError):
@@ -110,7 +110,7 @@ def _outcome(given: list[str]) -> int:
         click.echo("Error: interrupted", err=True)
         return EXIT_SIGNAL + signal.SIGINT
     except SystemExit as ended:
-        if sys.stdout is not output:  # replaced by Click: nobody reads it, which would end in 1, not conformant
+        if sys.stdout is not output:  # Click replaces it when the reader has gone away, and would exit with 1
             return EXIT_SIGNAL + signal.SIGPIPE
         return ended.code if isinstance(ended.code, int) else EXIT_SUITE
     except Exception as error:

@@ -203,8 +203,8 @@ class ClientBench(Workbench):
     def _has_turn(self, check: Check, primitive: Primitive) -> bool:
         """Return whether this cell runs a check for a list other than tools.
 
-        A rule is seldom broken for one list over one transport only, so each check runs over one of them, every second
-        list over the other.
+        An implementation seldom breaks a rule for one list over one transport only, so each check runs over one of
+        them, alternating between lists.
         """
         number = zlib.crc32(check.id.encode()) + OTHERS.index(primitive)
         return len(check.transports) == 1 or not self._takes_turns or number % 2 == self._over_http

@@ -101,7 +101,8 @@ def _message_of(result: Result) -> tuple[Hashable, ...] | None:
 def _root(place: int, causes: dict[int, int]) -> int:
     seen = {place}
     while (cause := causes.get(place)) is not None and cause not in seen:
-        seen.add(place := cause)
+        seen.add(cause)
+        place = cause
     return place
 
 

@@ -429,10 +429,10 @@ class Bench(Workbench):
 
     @asynccontextmanager
     async def another(self, *, unasked: Collection[str] = ()) -> AsyncGenerator[Bench]:
-        """Give a bench on another connection to the usual fixture, which nobody has asked for the methods `unasked`.
+        """Yield a bench on another connection to the usual fixture, which has not been asked for the methods `unasked`.
 
-        Checks of a fixture share it on stdio, where each connection is a start, until one of them ends early; over HTTP
-        they share a process that nobody has asked for a listing.
+        On stdio, where each connection is a start, checks of a fixture share it until one of them ends early. Over
+        HTTP, they share a process that has not been asked for a listing.
         """
         known = self._fixtures.get("another")
         if known is not None and not known.server.asked.isdisjoint(unasked):
@@ -522,7 +522,7 @@ class Bench(Workbench):
 
     @property
     def starts_freely(self) -> bool:
-        """Whether another connection is no start of the server, or no other cell of the run has them without."""
+        """Whether another connection does not start the server, or no other cell of the run avoids such starts."""
         free = self.cell.transport == "http" or not self.options.http_argv
         return free and self.can_start("core")
 
@@ -625,7 +625,7 @@ class Bench(Workbench):
         return "exact-uri-first" if self.method in METHODS_OF_RESOURCES else "exact-name-first"
 
     async def text_of(self, uri: str) -> str:
-        """Return the text content of a resource, an empty one where it cannot be read."""
+        """Return the text content of a resource; empty if it cannot be read."""
         read = await self.server.ask("resources/read", {"uri": uri})
         parts = filter(None, map(as_object, as_array((read.result or {}).get("contents")) or []))
         return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))
@@ -685,7 +685,8 @@ class Bench(Workbench):
             exchange = await self.server.search({"query": query, "cursor": following})
             if exchange.result is None:
                 return
-            yield (page := read_page(exchange, case))
+            page = read_page(exchange, case)
+            yield page
             if (following := page.next_cursor) is None:
                 return
 
@@ -815,7 +816,8 @@ class Bench(Workbench):
         for number, place in enumerate(cases):
             if wrong[number] or not any(wrong):
                 good = await issue()
-                bad, case = (varied := self.some(vary(good)))[min(place, len(varied) - 1)]
+                varied = self.some(vary(good))
+                bad, case = varied[min(place, len(varied) - 1)]
                 if not self._is_genuine(bad):
                     await self.refused_cursor(bad, good, case)
 
@@ -884,9 +886,9 @@ async def content_terms(bench: Bench) -> list[tuple[str, str]]:
 
 @once
 async def queries_beyond(bench: Bench) -> list[str]:
-    """Return queries whose terms are those of other lists that the server searches, and of content.
+    """Return queries with terms of the other lists that the server searches, and of content.
 
-    What they find may come from another index, without what holds for the usual one. A brief run sends none.
+    Their results may come from another index, which may lack properties of the usual one. A brief run sends none.
     """
     if bench.options.effective_brief:
         return []
@@ -900,7 +902,7 @@ async def queries_beyond(bench: Bench) -> list[str]:
 
 @once
 async def early_page(bench: Bench) -> Page | None:
-    """Return the first page of a search that has more, whose cursor nobody uses until many searches later."""
+    """Return the first of several pages of a search, whose cursor is only used many searches later."""
     with suppress(UnverifiableError, InapplicableError):
         query = await bench.query_with_two_matches()
         return await bench.server.page(query, limit=1)

@@ -96,12 +96,14 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
     given |= {"tasks": tasks, "env": options.env, "cwd": options.cwd}
     targets: list[Target] = []
     if options.argv:
-        (own := folder / "stdio").mkdir(exist_ok=True)
+        own = folder / "stdio"
+        own.mkdir(exist_ok=True)
         # A brief run starts one usual fixture per cell; otherwise the number is unknown.
         needed = 1 if options.effective_brief else math.inf
         targets.append(StdioTarget(options.argv, needed=needed, folder=own, **given))
     if options.http_argv:
-        (own := folder / "http").mkdir(exist_ok=True)
+        own = folder / "http"
+        own.mkdir(exist_ok=True)
         targets.append(HttpCommandTarget(options.http_argv, folder=own, **served, **given))
     return targets
 

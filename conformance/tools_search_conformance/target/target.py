@@ -63,7 +63,8 @@ class Program:
 
     def another(self) -> Self:
         """Return a target for the same program, with separate processes and files."""
-        (folder := self.folder / "other").mkdir()
+        folder = self.folder / "other"
+        folder.mkdir()
         return replace(self, folder=folder)
 
     def place(self, catalog: str, document: JsonObject) -> None:

@@ -208,7 +208,8 @@ class SharedDefinitions:
                 continue
             # A search adds metadata to a definition, which differs for each query.
             rest = {name: value for name, value in members.items() if name != "_meta"}
-            size = len(text := marshal.dumps(rest, _PLAIN))
+            text = marshal.dumps(rest, _PLAIN)
+            size = len(text)
             if size > _LARGE:
                 kept, more = self._by_member(members)
             else:

@@ -81,7 +81,7 @@ async def _expect_search(
 
 
 async def _require_search(bench: ClientBench) -> None:
-    """Continue only if the client searches where there is nothing unusual."""
+    """Continue only if the client searches an ordinary server."""
     async with bench.connected() as session:
         await session.search(_NEED)
         session.require_search()
@@ -213,23 +213,25 @@ async def never_probes(bench: ClientBench) -> None:
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
         await session.search(_NEED, 2)
+    unlisted, unknown = "and refused tools/list", "and did not know tools/list"
+    toolless, array = "and declared no tools either", "but had an array as extensions"
     scripts = {
         "but an earlier one at its address had": plain,
         "and advertised no other": Script(advertised={}),
         "and listed no tool": replace(plain, tools=()),
         "and listed 2,000 tools": replace(plain, tools=MANY, list_page=500),
-        (unlisted := "and refused tools/list"): replace(plain, refuses={"tools/list": -32603}),
-        (unknown := "and did not know tools/list"): replace(plain, refuses={"tools/list": -32601}),
+        unlisted: replace(plain, refuses={"tools/list": -32603}),
+        unknown: replace(plain, refuses={"tools/list": -32601}),
         "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
         "and did not know the called tool": replace(plain, refuses={"tools/call": -32602}),
-        (toolless := "and declared no tools either"): Script(advertised={}, capabilities={**others, "tools": None}),
+        toolless: Script(advertised={}, capabilities={**others, "tools": None}),
         "but had its identifier next to the capabilities, in them under Extensions, and in listed tools": Script(
             advertised={},
             capabilities=_IN_OTHER_CASE,
             handshake=_BESIDE,
             tools=[{**each, "_meta": {EXTENSION_ID: {"score": 1}}} for each in TOOLS],
         ),
-        (array := "but had an array as extensions"): Script(advertised={}, capabilities={"extensions": [EXTENSION_ID]}),
+        array: Script(advertised={}, capabilities={"extensions": [EXTENSION_ID]}),
     }
     untold = "and refused server/discover"
     if bench.cell.era == MODERN:
@@ -239,7 +241,7 @@ async def never_probes(bench: ClientBench) -> None:
         )
         scripts[untold] = replace(plain, refuses={"server/discover": -32601})
     for case, script in bench.share([*scripts.items()]):
-        refused = case in (untold, array, unlisted, unknown, toolless)  # by some clients, which then do not connect
+        refused = case in (untold, array, unlisted, unknown, toolless)  # some clients then refuse to connect
         with suppress(*((NoDriverFeatureError,) if refused else ())):
             try:
                 async with bench.connected(script, address=address, must_connect=not refused) as session:
