@@ -56,7 +56,8 @@ class LazyHits(Sequence[Hit]):
         places = range(self._count)
         if isinstance(index, slice):
             return self._hits_at(places[index])
-        return self._hits_at(range(place := places[index], place + 1))[0]
+        place = places[index]
+        return self._hits_at(range(place, place + 1))[0]
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self._hits_at(range(self._count)))

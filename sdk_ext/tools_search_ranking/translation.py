@@ -175,7 +175,7 @@ class _Table:
         return word
 
     def _senses_of_compound(self, word: str) -> Senses | None:
-        """Return the senses of the two parts that a compound is made of, the second of which may be another."""
+        """Return the senses of the two parts of a compound; the second part may be a compound itself."""
         if self._separable and len(word) >= _SHORTEST_COMPOUND:
             for end in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
                 left, right = word[:end], word[end:]

@@ -27,7 +27,7 @@ class ListedPage:
     """The usable part of one page."""
 
     result: ListToolsResult  # with the tools that may be called
-    left_out: int = 0  # definitions that are not in it, as the protocol revision of the connection forbids them
+    left_out: int = 0  # definitions left out because the connection's protocol revision forbids them
 
 
 async def list_page(client: Client, cursor: str | None) -> ListedPage:
@@ -62,7 +62,7 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
 
 
 def _hints(page: dict[str, Any]) -> dict[str, Any]:
-    """Return how long, and for whom, a page may be cached; what is missing or wrong is no reason to do without it."""
+    """Return how long, and for whom, a page may be cached; a missing or invalid hint counts as 0 or `private`."""
     ttl, scope = page.get("ttlMs"), page.get("cacheScope")
     is_time = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
     return {"ttlMs": ttl if is_time else 0, "cacheScope": "public" if scope == "public" else "private"}

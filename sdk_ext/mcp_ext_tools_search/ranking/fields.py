@@ -34,8 +34,8 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
 
 _NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
 
-# What is read of a definition.
-MAX_TEXT_LENGTH: Final = 20_000  # characters of a text: later ones can neither help a tool nor hurt its neighbors
+# Limits for reading a definition.
+MAX_TEXT_LENGTH: Final = 20_000  # characters of a text: the rest is ignored
 DEEPEST_SCHEMA: Final = 12  # levels of an input schema
 MAX_SUBSCHEMAS: Final = 2_000  # schemas on one level
 MAX_SCHEMA_TEXTS: Final = 1_000  # texts of an input schema, outermost first

@@ -156,7 +156,7 @@ class ToolsSearch(Extension):
         lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: negotiation.AnyParams) -> HandlerResult:
-        """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
+        """Answer one search. The parameters are read again, because later middleware may have changed them."""
         params = self.read(ctx)
         size = min(self._default_limit if params.limit is None else params.limit, self._max_limit)
         method = self.search_methods[ctx.method]
@@ -164,7 +164,7 @@ class ToolsSearch(Extension):
             try:
                 continuation = None if params.cursor is None else method.cursors.read(params.cursor, params.query)
                 if self._page_search is None or method.primitive is not TOOLS:
-                    # What the page before has noted, so that the answer is put together again in the same way.
+                    # The note of the previous page, so that the answer is composed in the same way.
                     note = None if continuation is None else continuation.note
                     answer = await method.search(ctx, params.query, note)
                 else:
@@ -176,31 +176,31 @@ class ToolsSearch(Extension):
             # The SDK sends what a handler returns, and legacy results do not have the members below.
             if not negotiation.is_modern(ctx):
                 return page
-            # For caching; equal on every page, as it comes from the whole answer.
+            # For caching; the same on every page, because these belong to the whole answer.
             return page | {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}
 
     def read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
-        """Return the parameters of a search; an `MCPError` for a client without a declaration, or a wrong parameter."""
+        """Return the parameters of a search. Raises `MCPError` if the client declared nothing, or one is invalid."""
         negotiation.require_declared(ctx)
         return negotiation.read_params(ctx, self._max_query_chars)
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
-    """Make `server` searchable with `search`, by default a `ToolsSearch()`, and return that."""
+    """Make `server` searchable with `search`, by default a new `ToolsSearch`, and return it."""
     search = search or ToolsSearch()
     search.install(server)
     return search
 
 
 class _SearchMiddleware:
-    """Advertises the extension in both eras, bounds the searches, and lets each list as its caller does."""
+    """Advertises the extension in both eras, limits concurrent searches, and lets each search list as its caller."""
 
     def __init__(self, search: ToolsSearch, server: Server[Any]) -> None:
         self._search, self._server = search, server
         self._under_way = 0
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Answer one message, as the SDK's `ServerMiddleware` asks for."""
+        """Answer one message (`ServerMiddleware` of the SDK)."""
         method = self._search.search_methods.get(ctx.method)
         if ctx.request_id is not None and ctx.method in negotiation.PLACES:
             answer = await call_next(ctx)
@@ -208,7 +208,7 @@ class _SearchMiddleware:
                 return negotiation.advertise_in(ctx.method, answer, self._search.settings())
         if ctx.request_id is None or method is None:  # a notification, or another request
             return await call_next(ctx)
-        self._search.read(ctx)  # what is refused takes no other search's place
+        self._search.read(ctx)  # raises for an invalid search, before it takes the place of another
         if self._under_way >= self._search.max_searches:
             raise too_busy()
         self._under_way += 1
@@ -220,9 +220,9 @@ class _SearchMiddleware:
             self._under_way -= 1
 
     def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, list_method: str) -> ListPage:
-        """Return what lists for the caller of `ctx`, through every middleware but this one."""
+        """Return a function that lists for the caller of `ctx`, through all middleware except this one."""
         own: ServerMiddleware[Any] = self
-        meta = (ctx.params or {}).get("_meta")  # on modern connections it carries who is asking
+        meta = (ctx.params or {}).get("_meta")  # on modern connections, it identifies the client
 
         async def list_page(cursor: str | None) -> dict[str, Any]:
             call = complete_chain(self._server, own, call_next)

@@ -112,7 +112,7 @@ class ListingSearch:
         return distinct_hits(await self._run(size, partial(kept.index.search, query)), items)
 
     async def _run(self, size: int, work: Callable[[], Result]) -> Result:
-        """Return the result of `work`, from a thread where `size` items take long enough to hold up the event loop."""
+        """Return the result of `work`, which runs in a thread if `size` items would block the event loop for long."""
         return work() if size < self.thread_from else await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
 
@@ -150,7 +150,7 @@ def _explained(item: dict[str, Any], hit: Hit) -> dict[str, Any]:
     """Return the definition with the hit's metadata merged into what the server publishes there."""
     published = item.get("_meta")
     meta = cast("dict[str, Any]", published) if isinstance(published, dict) else {}
-    # A ranker may be anyone's: what it says may be no number.
+    # Rankers may be third-party code, so a score may not be a number.
     score = round(min(max(hit.score, 0.0), 1.0), _SCORE_DIGITS) if math.isfinite(hit.score) else None
     metadata: dict[str, Any] = {**published_metadata(meta), "score": score, "matched": list(hit.matched)}
     # Draft, Hit Metadata: the shape is promised to readers of a hit, not to readers of a listing.
