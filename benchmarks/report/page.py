@@ -12,7 +12,7 @@ RESULTS: Final = "results"
 """Folder of the records, next to the page."""
 
 _ONCE: Final = "measured-once.md"
-"""What no command measures again; part of the page."""
+"""The part of the page that no command measures again."""
 
 _INTRODUCTION: Final = f"""\
 # Results
@@ -45,7 +45,7 @@ def render(out: Path) -> str:
 
 
 def _versions(records: Mapping[str, Record]) -> str:
-    """Return the versions, with the names of their measurements where that is not all."""
+    """Return the versions, each with the names of its measurements if there are several versions."""
     lines: dict[str, list[str]] = {}
     for name, record in records.items():
         used = ", ".join(f"{package} {version}" for package, version in record.versions.items())

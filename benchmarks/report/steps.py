@@ -65,7 +65,7 @@ class Record(BaseModel):
     """The command line, with directories by their names alone."""
 
     revision: str | None
-    """The commit of the repository before the measurement was added; `None` where it is not known."""
+    """The repository's commit before the measurement was added; `None` if unknown."""
 
     date: str
     python: str
@@ -77,7 +77,7 @@ class Record(BaseModel):
 
 
 def run(name: str, options: Sequence[str]) -> Record:
-    """Make one of `STEPS` in a process of its own.
+    """Run one of `STEPS` in its own process.
 
     Raises:
         StepFailedError: It wrote no figures.
@@ -112,7 +112,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _processor() -> str:
-    """Return the name that the processor gives itself, or its architecture where that is unknown."""
+    """Return the processor's name, or its architecture if the name is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -146,7 +146,7 @@ def read_records(folder: Path) -> Mapping[str, Record]:
 
 @dataclass(frozen=True)
 class Material:
-    """The data that is measured with."""
+    """The data for the measurements."""
 
     data: Sequence[Path]
     """Sets of tools and requests."""
@@ -161,7 +161,7 @@ class Material:
     """Numbers of tools, for speeds."""
 
     is_quick: bool
-    """Whether a few requests are enough: to see that it works, not for figures."""
+    """Whether to use only a few requests: enough for a test, but not for figures."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Step:
     title: str
     tables: Callable[[Any], str]
     options: Callable[[Material], Sequence[str] | None]
-    """Its options without the file to write; `None` where the material does not serve it."""
+    """Its options, without the output file; `None` if the material is not suitable."""
 
 
 def _retrieval(material: Material) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Tables of each measurement in Markdown, made of the figures that it writes as JSON."""
+"""Markdown tables of each measurement, from the figures that it writes as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]
 Columns: TypeAlias = Mapping[str, Callable[[Row], str]]
-"""What stands in the cells of a column, by its heading."""
+"""Returns the text of a column's cells, by heading."""
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -98,7 +98,7 @@ def _slices(place: int, reports: Sequence[Row]) -> str:
 
 
 def documents_tables(figures: Row) -> str:
-    """Return the quality of each kind of queries, by what is searched, and what it takes to index contents."""
+    """Return the quality for each kind of query and searched text, and the cost of indexing contents."""
     quality: list[Row] = figures["quality"]
     parts: list[str] = []
     for condition in dict.fromkeys(one["condition"] for one in quality):
@@ -135,7 +135,7 @@ def _of_memory(member: str) -> Callable[[Row], str]:
 
 
 def silence_tables(reports: Sequence[Row]) -> str:
-    """Return for each threshold what it silences, and its costs; the first report of a ranker is without one."""
+    """Return what each threshold silences, and its cost. The first report of a ranker has no threshold."""
     by_ranker: dict[str, list[Row]] = {}
     for report in reports:
         by_ranker.setdefault(report["ranker"].partition(" at ")[0], []).append(report)
@@ -188,7 +188,7 @@ def speed_tables(figures: Row) -> str:
 
 
 def postgres_tables(figures: Row) -> str:
-    """Return how alike the answers of a database are, and for each size what it takes to build and to search."""
+    """Return the similarity of a database's answers, and the cost of building and searching it for each size."""
     answers: Columns = {
         "set": itemgetter("dataset"),
         "tools": _figure("tools"),

@@ -60,10 +60,10 @@ class Reranking:
             raise ValueError("`pool` must be at least 1, and `deadline` more than 0 seconds")
 
     async def order(self, query: str, tools: Sequence[FoundTool]) -> tuple[Sequence[FoundTool], RerankingError | None]:
-        """Return all `tools` in the re-ranker's order, those that it leaves out behind the others, as they were.
+        """Return all `tools` in the re-ranker's order. Tools that it leaves out come last, in their previous order.
 
-        Where it raises, is late, or answers with anything but different names that it was given, the tools are as they
-        were, and the error says why.
+        If it raises, is late, or returns names that are repeated or were not given, the order does not change, and the
+        error says why.
         """
         if len(tools) < 2:
             return tools, None

@@ -91,7 +91,7 @@ class CompletionChunks:
         _merge(call, piece, left_out=("id", "index", "type", "function"))
 
     def _place(self, piece: Mapping[str, Any]) -> int:
-        """Return which call a piece belongs to: a new one where it has an id that was not there before."""
+        """Return the position of the call that a piece belongs to: a new one if the piece has a new id."""
         index, key = piece.get("index"), piece.get("id")
         place = self._places.get(index, len(self._calls) - 1 if index is None else -1)
         if place < 0 or (key and self._calls[place]["id"] not in (None, key)):

@@ -197,7 +197,7 @@ async def _connected(
     ended: Ending,
 ) -> AsyncGenerator[ServerTools]:
     """Connect over the transport that `target` states."""
-    # What ends later than the connection, such as the response to a call that was given up, is no error of the block.
+    # Anything that ends after the connection, such as the response to an abandoned call, is not an error of the block.
     raised: Exception | None = None
     is_left = False
     tools: ServerTools | None = None

@@ -437,7 +437,7 @@ class Discovery:
             try:
                 return await list_everything(partial(list_page, self._client))
             except MCPError as error:
-                # One that has prompts or resources alone need not know of tools.
+                # A server that only has prompts or resources may not know `tools/list`.
                 if error.code != METHOD_NOT_FOUND or capabilities.tools is not None:
                     raise
                 return Listing((), None, "public")
