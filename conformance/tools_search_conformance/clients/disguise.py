@@ -46,7 +46,7 @@ def _item(tool: Any, primitive: Primitive) -> Any:
         return tool
     kept = {member: value for member, value in members.items() if member not in {"name", "inputSchema"}}
     before, after = _KEYS.get(primitive.key, ("", ""))
-    # Names need not be unique where they are not the key.
+    # Names that are not the key may repeat.
     return {"name": "item", primitive.key: f"{before}{name}{after}", **kept}
 
 

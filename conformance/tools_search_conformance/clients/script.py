@@ -39,7 +39,7 @@ class Reply:
     status: int | None = None
     """The HTTP status in the modern era, instead of the usual one."""
     kind: str = "application/json"
-    """The content type of an HTTP response that is no event stream."""
+    """The content type of an HTTP response that is not an event stream."""
     plain: bool = False
     """Whether to send a modern result without the members that every modern result has."""
     seconds: float = 0

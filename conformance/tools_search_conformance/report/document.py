@@ -29,7 +29,7 @@ _REPLAY: Final = ("tools-search-conformance", "replay")
 
 
 class ReportError(ValueError):
-    """A file is no document of this suite; the message says which and why."""
+    """A file is not a document of this suite; the message says which and why."""
 
 
 @cache
@@ -39,7 +39,7 @@ def schema_of(kind: Literal["report", "failure"]) -> dict[str, Any]:
 
 
 def read_document(path: Path, kind: Literal["report", "failure"]) -> dict[str, Any]:
-    """Return the `report.json`, or the failure, at `path`; `ReportError` says that it is none."""
+    """Return the `report.json` or the failure at `path`. Raises `ReportError` for any other file."""
     # The numbers of a failure are sent again as they were spelled.
     spelling = Spelled if kind == "failure" else None
     try:
@@ -54,7 +54,7 @@ def read_document(path: Path, kind: Literal["report", "failure"]) -> dict[str, A
 
 @cache
 def suite() -> dict[str, str]:
-    """Return the name and the version of the suite; the version is `source` where it is not installed."""
+    """Return the name and version of the suite; the version is `source` if it is not installed."""
     try:
         installed = version("mcp-ext-tools-search")
     except PackageNotFoundError:

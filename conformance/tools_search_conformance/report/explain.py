@@ -80,7 +80,7 @@ def explain_check(check: Check) -> str:
 
 
 def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return an entry for each row, with the worst status of its checks in `report`, where one is given."""
+    """Return an entry for each row, with the worst status of its checks in `report`, if given."""
     statuses: dict[str, set[str]] = {}
     for result in report["results"] if report is not None else ():
         statuses.setdefault(result["check"], set()).add(result["status"])

@@ -60,7 +60,12 @@ def parameters(query: str) -> dict[str, Any]:
         rows += [_Row(WRITTEN + word, 1.0, covers=True, names=1.0) for word in request.written]
     for word, weight in request.stems.items():
         is_foreign = word in request.foreign
-        own = () if is_foreign or is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
+        if is_foreign or is_unspaced(word):
+            own = ()
+        elif may_be_misspelled(word):
+            own = slips(word)
+        else:
+            own = _NO_SLIP
         lacks = not (is_foreign or is_character(word))
         rows.append(_Row(word, weight, covers=True, names=1.0, lacks=lacks, slips=own))
     if request.stems:
