@@ -19,6 +19,7 @@ import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
@@ -114,11 +115,11 @@ class HostFile:
 
 
 def load_host_file(
-    path: Path,
+    path: str | PathLike[str],
     *,
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
-    workspace: Path | None = None,
+    workspace: str | PathLike[str] | None = None,
 ) -> HostFile:
     """Return the configuration in the file at `path`.
 
@@ -137,17 +138,18 @@ def load_host_file(
 
 
 def inspect_host_file(
-    path: Path,
+    path: str | PathLike[str],
     *,
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
-    workspace: Path | None = None,
+    workspace: str | PathLike[str] | None = None,
 ) -> tuple[HostFile, list[str]]:
     """Like `load_host_file`, but return the problems in the file's structure, for callers that may find more.
 
     Raises:
         ConfigurationError: The file cannot be read.
     """
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
         if not text.strip():
@@ -162,9 +164,9 @@ def inspect_host_file(
     return _parsed(document, real_path(path).parent, environment, ask, workspace)
 
 
-def writers_warning(path: Path) -> str | None:
+def writers_warning(path: str | PathLike[str]) -> str | None:
     """Return a one-line warning if other users can change a file that names programs to start, or else `None`."""
-    status = path.stat()
+    status = Path(path).stat()
     mode = stat.S_IMODE(status.st_mode)
     if mode & stat.S_IWOTH:
         who = "all users of this machine"
@@ -182,10 +184,10 @@ def parse_host_file(
     document: Any,
     *,
     source: str,
-    folder: Path,
+    folder: str | PathLike[str],
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
-    workspace: Path | None = None,
+    workspace: str | PathLike[str] | None = None,
 ) -> HostFile:
     """Convert a parsed file to a configuration, like `load_host_file`.
 
@@ -202,16 +204,17 @@ def _usable(file: HostFile, problems: Sequence[str], source: str) -> HostFile:
 
 def _parsed(
     document: Any,
-    folder: Path,
+    folder: str | PathLike[str],
     environment: Mapping[str, str] | None,
     ask: AskForInput | None,
-    workspace: Path | None,
+    workspace: str | PathLike[str] | None,
 ) -> tuple[HostFile, list[str]]:
     """Return the configuration in `document`, and the problems in its structure."""
     if not is_object(document):
         return HostFile(()), ["it must be an object with `mcpServers` (or `servers`)"]
     environment = os.environ if environment is None else environment
-    workspace = workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder)
+    folder = Path(folder)
+    workspace = Path(workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder))
     members, problems = with_canonical_names(document, _OUR_MEMBERS)
     members = in_common_form(members, kept=_OUR_MEMBERS, environment=environment, workspace=workspace)
     problems += spelling_hints([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from tools_search_hosts.json_values import as_list, as_object, is_object
+from tools_search_hosts.variables import named_by
 
 _Object: TypeAlias = dict[str, Any]
 _Convert: TypeAlias = Callable[[_Object], _Object | None]
@@ -125,7 +126,7 @@ def _from_codex(entry: _Object, environment: Mapping[str, str]) -> _Object:
     passed_on = {str(name): f"${{{name}}}" for name in names if str(name) in environment}
     headers = {header: f"${{{name}}}" for header, name in as_object(by_header).items() if str(name) in environment}
     if token is not None:
-        headers["Authorization"] = f"Bearer ${{{token}}}"
+        headers["Authorization"] = f"Bearer {named_by('bearer_token_env_var', token)}"
     return _with_defaults(_with_defaults(entry, "env", passed_on), "headers", headers)
 
 
@@ -139,7 +140,7 @@ def _from_goose(entry: _Object) -> _Object | None:
     if entry.get("type") in _PARTS_OF_GOOSE:
         return None
     entry = _renamed(entry, {"cmd": "command", "uri": "url", "envs": "env"})
-    secrets = {str(name): f"${{{name}}}" for name in as_list(entry.pop("env_keys", None))}
+    secrets = {str(name): named_by("env_keys", name) for name in as_list(entry.pop("env_keys", None))}
     return _with_defaults(entry, "env", secrets)
 
 

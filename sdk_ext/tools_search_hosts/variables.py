@@ -19,7 +19,16 @@ from tools_search_hosts.locations import home_folder
 
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMING_MEMBERS: Final = ("bearer_token_env_var", "env_keys")
+"""Members of hosts' files with names of environment variables. Unlike references, they have no default."""
 _NOT_IN_VARIABLES: Final = re.compile(r"[^A-Z0-9]+")
+
+
+def named_by(member: str, name: object) -> str:
+    """Return a reference to the environment variable whose name is the value of a host's `member`."""
+    # Without an invalid name, which could be the secret itself, as many people write there.
+    return f"${{{member}:{name if isinstance(name, str) and _NAME.fullmatch(name) else ''}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,12 @@ class Variables:
         kind, _, key = reference.partition(":")
         if kind == "input" and key:
             return self.expanded.setdefault(reference, self._input(key))
+        if kind in _NAMING_MEMBERS:
+            if not key:
+                raise ValueError(f"`{kind}` must name an environment variable, not be its value")
+            if key not in self.environment:
+                raise ValueError(f"the environment variable {key}, which `{kind}` names, is not set: set it")
+            return self.expanded.setdefault(key, self.environment[key])
         match = _VARIABLE.fullmatch(reference)
         if match is None:
             raise ValueError(f"${{{reference}}} is not understood: use ${{NAME}} or ${{NAME:-default}}")

@@ -25,7 +25,15 @@ from tools_search_client.federation.configuration import (
 from tools_search_client.federation.federation import FederationOptions, connection_stated_in, ranker_of
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery import DiscoveryOptions
-from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
+from tools_search_client.servers.oauth import FileTokenStore
+from tools_search_hosts import (
+    HttpTarget,
+    ServerEntry,
+    StdioTarget,
+    load_host_file,
+    parse_host_file,
+    writers_warning,
+)
 from tools_search_hosts.configuration import _Entry  # pyright: ignore[reportPrivateUsage] - every member of an entry
 from tools_search_hosts.locations import HOSTS, project_paths
 from tools_search_ranking.semantic import minilm, universal
@@ -297,3 +305,16 @@ def test_a_server_without_a_name_is_called_after_its_host_or_its_program(url: st
 def test_an_address_that_is_none_is_refused():
     with pytest.raises(ConfigurationError, match="https://host/mcp"):
         url_server("localhost")
+
+
+def test_a_path_can_be_text_wherever_a_public_function_takes_one(tmp_path: Path):
+    document = {"mcpServers": {"a": {"command": "x", "cwd": "${workspaceFolder}"}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(document))
+    file, folder = f"{tmp_path}/mcp.json", str(tmp_path)
+    expected = [StdioTarget("x", cwd=folder, expanded={})]
+    assert [entry.target for entry in load_configuration(file, workspace=folder).servers] == expected
+    assert [entry.target for entry in load_host_file(file, workspace=folder).servers] == expected
+    parsed = parse_host_file(document, source="mcp.json", folder=folder)
+    assert [entry.target for entry in parsed.servers] == expected
+    assert writers_warning(file) is None
+    assert FileTokenStore(folder).folder == tmp_path

@@ -232,7 +232,9 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("members", [{}, {"data": b"x", "url": "https://files.example/1"}, {"data": "ZGF0YQ=="}])
+@pytest.mark.parametrize(
+    "members", [{}, {"data": b"x", "url": "https://files.example/1"}, {"data": "ZGF0YQ=="}, {"data": b""}]
+)
 def test_an_attachment_of_nothing_of_both_or_of_text_is_refused_when_it_is_made(members: Any):
     with pytest.raises(LocalError, match="`data`"):
         Attachment("image/png", **members)

@@ -14,6 +14,7 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -174,11 +175,11 @@ class Configuration:
 
 
 def load_configuration(
-    path: Path,
+    path: str | PathLike[str],
     *,
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
-    workspace: Path | None = None,
+    workspace: str | PathLike[str] | None = None,
 ) -> Configuration:
     """Read a host's configuration file: its servers, tool discovery settings, and toolsets.
 

@@ -50,6 +50,8 @@ class Attachment:
             raise LocalError("an attachment must have either `data` or `url`")
         if self.url is None and not isinstance(cast("object", self.data), bytes):
             raise LocalError("an attachment's `data` must be bytes: decode base64, and encode text")
+        if self.data == b"":
+            raise LocalError("an attachment's `data` is empty")
         if self.url is not None and not urlsplit(self.url).scheme:
             raise LocalError(f"an attachment's `url` must be absolute, such as https://host/file, not {self.url!r}")
 

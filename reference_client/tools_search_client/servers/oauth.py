@@ -15,6 +15,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -84,8 +85,8 @@ class FileTokenStore:
             `~/.local/state`).
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or state_folder("tools-search-client") / "tokens"
+    def __init__(self, folder: str | PathLike[str] | None = None) -> None:
+        self.folder = Path(folder) if folder else state_folder("tools-search-client") / "tokens"
 
     async def load(self, server: str, /) -> str | None:
         """Return the text saved last for a server; raises `OSError` if it cannot be read."""

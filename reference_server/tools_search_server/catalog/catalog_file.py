@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from importlib import resources
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -75,7 +76,7 @@ class CatalogFile(BaseModel):
         return tools
 
 
-def read_catalog(file: Path) -> CatalogFile:
+def read_catalog(file: str | PathLike[str]) -> CatalogFile:
     """Return the contents of a catalog file, with the tools in file order.
 
     Raises:
@@ -83,7 +84,7 @@ def read_catalog(file: Path) -> CatalogFile:
             answer is not a tool call result, or `hidden` or `unreadable` does not contain lists of names.
     """
     try:
-        return CatalogFile.model_validate(json.loads(file.read_text(encoding="utf-8-sig")), by_name=False)
+        return CatalogFile.model_validate(json.loads(Path(file).read_text(encoding="utf-8-sig")), by_name=False)
     except OSError as error:
         problem = f"cannot be read ({error.strerror}). Name a catalog file that exists."
     except UnicodeDecodeError:

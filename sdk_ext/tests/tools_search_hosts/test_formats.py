@@ -83,9 +83,17 @@ def test_codex_is_read_with_the_variables_that_it_passes_on(tmp_path: Path) -> N
 def test_a_token_that_is_not_set_costs_that_server_alone(tmp_path: Path) -> None:
     file = read(tmp_path / "config.toml", CODEX)
     assert [problem.partition(": set")[0] for problem in file.problems] == [
-        "server 'figma': `headers.Authorization`: the environment variable FIGMA_TOKEN is not set"
+        "server 'figma': `headers.Authorization`: the environment variable FIGMA_TOKEN, which `bearer_token_env_var` "
+        "names, is not set"
     ]
     assert isinstance(file.servers[0].target, StdioTarget)
+
+
+def test_a_token_in_place_of_its_variables_name_is_refused_and_not_printed(tmp_path: Path) -> None:
+    codex = '[mcp_servers.a]\nurl = "https://h/mcp"\nbearer_token_env_var = "sk-s3cret"'
+    with pytest.raises(ConfigurationError, match="must name an environment variable, not be its value") as refused:
+        read(tmp_path / "config.toml", codex)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_zed_is_read_in_its_present_and_its_older_form(tmp_path: Path) -> None:

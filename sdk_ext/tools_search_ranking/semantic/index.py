@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from math import sqrt
-from pathlib import Path
+from os import PathLike
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -67,7 +67,9 @@ class SemanticRanker:
 
     keeps_floor: Final = True
 
-    def __init__(self, embedder: Embedder, *, lexical: Ranker | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self, embedder: Embedder, *, lexical: Ranker | None = None, folder: str | PathLike[str] | None = None
+    ) -> None:
         self._lexical = floored(lexical or FieldedRanker())
         self._store = VectorStore(embedder, folder)
 

@@ -18,6 +18,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Final
 from weakref import ReferenceType, WeakValueDictionary, finalize, ref
@@ -78,7 +79,7 @@ class VectorStore:
         folder: Folder in which to store them for the next start; `None` to store none.
     """
 
-    def __init__(self, embedder: Embedder, folder: Path | None) -> None:
+    def __init__(self, embedder: Embedder, folder: str | PathLike[str] | None) -> None:
         self.embedder = embedder
         self._kept = None if folder is None else VectorFile(embedder.name, folder)
         self._changed = threading.Condition()
@@ -280,9 +281,9 @@ class VectorFile:
         folder: The folder with the files.
     """
 
-    def __init__(self, embedder: str, folder: Path) -> None:
+    def __init__(self, embedder: str, folder: str | PathLike[str]) -> None:
         self._embedder = embedder
-        self.path = folder / f"vectors-{hashlib.sha256(embedder.encode()).hexdigest()[:32]}.bin"
+        self.path = Path(folder) / f"vectors-{hashlib.sha256(embedder.encode()).hexdigest()[:32]}.bin"
 
     def load(self) -> dict[bytes, Vectors]:
         """Return the stored vectors by the digests of their texts, or none if the file is missing or untrustworthy."""
