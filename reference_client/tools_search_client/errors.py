@@ -47,7 +47,12 @@ class UnknownToolError(LocalError):
     """No server that answered offers a tool of this name."""
 
     def __init__(
-        self, name: str, closest: Sequence[str] = (), errors: Mapping[str, ServerError | HostError] | None = None
+        self,
+        name: str,
+        closest: Sequence[str] = (),
+        errors: Mapping[str, ServerError | HostError] | None = None,
+        *,
+        is_server: bool = False,
     ) -> None:
         self.name = name
         self.closest = tuple(closest)
@@ -55,7 +60,10 @@ class UnknownToolError(LocalError):
         """The errors of the servers that could not be asked."""
         self.failed = {server: Failure.of(error) for server, error in self.errors.items()}
         text = f"no tool is named {name!r}"
-        if self.closest:
+        if is_server:
+            text += ", which is the name of a server"
+            text += f", with tools such as {', '.join(self.closest[:3])}" if self.closest else ""
+        elif self.closest:
             text += f"; the closest {'is' if len(self.closest) == 1 else 'are'} {', '.join(self.closest)}"
         if self.failed:
             reasons = [f"{server}: {failure}" if server else str(failure) for server, failure in self.failed.items()]

@@ -218,6 +218,16 @@ def test_a_type_without_end_is_cut_short():
     assert type_of(endless) == "array of array of array of array of array"
 
 
+def test_the_name_of_a_server_is_answered_with_its_tools(run: Run, config: Path):
+    for command in (("describe",), ("call", "--yes")):
+        outcome = run(*command, "plain", "--config", config)
+        assert outcome.code == 2
+        told = "no tool is named 'plain', which is the name of a server, with tools such as plain__add_numbers, "
+        assert told in outcome.errors
+    outcome = run("call", "one", "--yes", "--config", config)
+    assert "no tool is named 'one', which is the name of a server" in outcome.errors
+
+
 def test_an_unknown_tool_is_answered_with_the_closest(run: Run, config: Path):
     outcome = run("call", "reverse_txet", "--config", config, "--json")
     assert outcome.code == 2

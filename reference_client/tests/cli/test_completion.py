@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,25 @@ _tools_search_client_completion tools-search-client 2>&1
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 """Completes a line, which is given in the words that bash divides it into."""
+
+ZSH = """
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'autoload -Uz compinit; compinit -u -D'
+zpty -w shell 'eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=zsh_source tools-search-client)"'
+zpty -w shell "complete_it() { zle complete-word; print -r -- \\$BUFFER > completed; exit }; zle -N complete_it"
+zpty -w shell "bindkey '^I' complete_it"
+zpty -w -n shell "$1"$'\\t'
+while zpty -t shell; do zpty -r shell > /dev/null; done
+cat completed
+"""
+"""Completes a line as a person would, with the tab key, and prints the line after that."""
+
+FISH = """
+_TOOLS_SEARCH_CLIENT_COMPLETE=fish_source tools-search-client | source
+complete --do-complete $argv[1]
+"""
+"""Prints the words that the last one of a line can become."""
 
 
 @pytest.fixture
@@ -140,3 +160,28 @@ def test_links_that_form_a_loop_offer_nothing(complete: Any, tmp_path: Path):
     (tmp_path / "loop.json").symlink_to("loop.json")
     assert complete("tools", "--config", tmp_path / "loop.json", "--server", "") == []
     assert complete("call", "--config", tmp_path / "loop.json", "") == []
+
+
+@pytest.mark.parametrize(("begun", "word"), [("al", "alpha.json"), ("of_a=sub/be", "of_a=sub/beta.json")])
+@pytest.mark.parametrize(("shell", "script"), [("zsh", ZSH), ("fish", FISH)])
+def test_a_file_is_completed_after_an_equals_sign_as_well(
+    tmp_path: Path, shell: str, script: str, begun: str, word: str
+):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    for name in ("alpha.json", "of_a=sub/beta.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    line = f"tools-search-client tools --config={begun}"
+    done = subprocess.run(
+        [shell, *(["-f", "-c", script, "zsh"] if shell == "zsh" else ["--no-config", "-c", script]), line],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path, "TERM": "xterm", "ZDOTDIR": str(tmp_path), "HOME": str(tmp_path)},
+    )
+    completed = done.stdout.splitlines()[-1].replace("\\", "").split()  # zsh prints the line, and quotes the second "="
+    assert completed[-1] == f"--config={word}", done

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools_search_hosts import HttpTarget
 
-from .conftest import Run, Write
+from .conftest import Run, Write, command_line
 
 
 @pytest.fixture
@@ -71,6 +72,8 @@ def test_a_toolset_of_single_tools_hides_what_else_their_server_has(run: Run, no
     ("arguments", "told"),
     [
         (("prompts", "summary"), "several servers have 'summary': choose one with --server ann or --server bob"),
+        (("prompts", "bob"), "'bob' is the name of a server: use --server bob to see only what it has"),
+        (("resources", "ann"), "'ann' is the name of a server: use --server ann to see only what it has"),
         (("prompts", "sumary"), "no server lists 'sumary'; the closest is summary"),
         (("resources", "notes://today"), "choose one with --server ann or --server bob"),
         (("resources", "x://y"), "no server lists 'x://y' (these servers failed: gone: "),
@@ -79,3 +82,24 @@ def test_a_toolset_of_single_tools_hides_what_else_their_server_has(run: Run, no
 def test_a_name_that_none_or_several_have_is_refused(run: Run, notes: Path, arguments: tuple[str, ...], told: str):
     outcome = run(*arguments, "--config", notes)
     assert (outcome.code, told in outcome.errors) == (2, True), outcome.errors
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("prompts", "No server that answered has prompts to show.\n"),
+        ("resources", "No server that answered has resources to show.\n"),
+        ("tools", "No server that answered has tools to show.\n"),
+    ],
+)
+def test_a_list_of_nothing_is_said_and_has_no_heading(run: Run, liar: Any, command: str, told: str):
+    listed = run(command, "--command", command_line(liar(tools=0).target))
+    assert (listed.code, listed.output, listed.errors) == (0, "", told)
+
+
+def test_a_list_of_servers_that_all_failed_has_no_heading(run: Run):
+    for command in ("tools", "prompts", "resources", "stats"):
+        listed = run(command, "--command", "/nowhere/program")
+        assert (listed.code, listed.output) == (1, "")
+        assert listed.errors.startswith("the server failed: ")
+        assert listed.errors.count("\n") == 1

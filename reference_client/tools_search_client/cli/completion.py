@@ -97,10 +97,20 @@ class _WholeWords(ShellComplete):
 class WholeZsh(_WholeWords, ZshComplete):
     """Completion for zsh."""
 
+    source_template = ZshComplete.source_template.replace("_path_files", "compset -P 1 '--*='; _path_files")
+
 
 @add_completion_class
 class WholeFish(_WholeWords, FishComplete):
     """Completion for fish."""
+
+    source_template = FishComplete.source_template.replace(
+        "__fish_complete_path $metadata[2];",
+        """set -l option (string match --regex -- '^--[^=]+=' $metadata[2]);
+            for path in (__fish_complete_path (string replace --regex -- '^--[^=]+=' '' $metadata[2]));
+                echo "$option$path";
+            end;""",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
         )
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
-        output.print_table(("prompt", "server", "arguments"), rows, [output.purpose(one.item) for one in answer.items])
-        output.note_troubles(answer.servers, "prompt")
+        purposes = [output.purpose(one.item) for one in answer.items]
+        output.print_listing("prompt", ("prompt", "server", "arguments"), rows, purposes, answer.servers)
     return output.exit_code(answer.servers, found=bool(answer.items))
 
 
@@ -93,8 +93,7 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
         rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
         rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
         purposes = [output.purpose(one.item) for one in (*listing.items, *templates)]
-        output.print_table(("uri", "server", "type"), rows, purposes)
-        output.note_troubles(listing.servers, "resource")
+        output.print_listing("resource", ("uri", "server", "type"), rows, purposes, listing.servers)
     return output.exit_code(listing.servers, found=bool(listing.items or templates))
 
 
@@ -136,6 +135,8 @@ def _meant(
     if meant:
         servers = " or ".join(f"--server {one.server}" for one in meant)
         raise LocalError(f"several servers have {name!r}: choose one with {servers}")
+    if name in [report.server for report in listing.servers]:
+        raise LocalError(f"{name!r} is the name of a server: use --server {name} to see only what it has")
     near = get_close_matches(name, [spelling for *spellings, _ in spelled for spelling in spellings], n=1)
     text = f"no server lists {name!r}" + (f"; the closest is {near[0]}" if near else "")
     failed = [f"{server}: {failure}" for server, failure in listing.failed.items()]

@@ -231,6 +231,21 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details:
             console.print(Text(_INDENT + one_line(detail), style="dim"), no_wrap=True, overflow="ellipsis")
 
 
+def print_listing(
+    noun: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    details: Sequence[str],
+    reports: Sequence[ServerReport],
+) -> None:
+    """Print the items of all servers as a table, or say that there are none; then say which servers failed."""
+    if rows:
+        print_table(headings, rows, details)
+    elif any(report.failure is None for report in reports):
+        print_note(f"No server that answered has {noun}s to show.")
+    note_troubles(reports, noun)
+
+
 def _line_starts(widths: Sequence[int], available: int) -> list[int]:
     """Return the columns with which the lines of a row begin, so that lines fit if their columns do."""
     starts, end = [0], -len(_GAP)

@@ -126,8 +126,9 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
             effect = {True: "reads", False: "changes", None: "unknown"}[hint]
             rows.append((tool.name, tool.server or "-", effect, *([status[tool.name]] if status else [])))
         columns = ("tool", "server", "effect", *(["status"] if status else []))
-        output.print_table(columns, rows, [output.purpose(tool.tool) for tool in listing.tools])
-        output.note_troubles(listing.servers)
+        output.print_listing(
+            "tool", columns, rows, [output.purpose(tool.tool) for tool in listing.tools], listing.servers
+        )
     return output.exit_code(listing.servers, found=bool(listing.tools))
 
 
@@ -248,7 +249,8 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
             {"servers": by_server, "failed": list(listing.failed), "firstRequest": {"listed": listed, **first_requests}}
         )
     else:
-        _print_costs(by_server, listed["tokens"], first_requests)
+        if by_server:
+            _print_costs(by_server, listed["tokens"], first_requests)
         output.note_troubles(listing.servers)
     return output.exit_code(listing.servers, found=bool(listing.tools))
 

@@ -686,7 +686,7 @@ class Federation:
         question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
         answers = await self._asked(question, list(wanted), deadline)
         errors = {answer.server: answer.error for answer in answers if answer.error}
-        tool = _chosen(name, _tools(answers), errors)
+        tool = _chosen(name, _tools(answers), errors, is_server=name in self.supervised)
         self._remember([tool], answers)
         return tool
 
@@ -734,7 +734,9 @@ def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
     return [tool for answer in answers if answer.value for tool in answer.value.tools]
 
 
-def _chosen(name: str, candidates: Sequence[FoundTool], errors: Mapping[str, ServerError | HostError]) -> FoundTool:
+def _chosen(
+    name: str, candidates: Sequence[FoundTool], errors: Mapping[str, ServerError | HostError], *, is_server: bool
+) -> FoundTool:
     """Return the tool that `name` means: the full name of one, or the bare name of exactly one."""
     full = [tool for tool in candidates if tool.name == name]
     meant = full or [tool for tool in candidates if tool.tool.name == name]
@@ -744,6 +746,8 @@ def _chosen(name: str, candidates: Sequence[FoundTool], errors: Mapping[str, Ser
     if meant:
         raise AmbiguousToolError(name, [tool.name for tool in meant])
     spelled = {tool.tool.name: tool.name for tool in candidates} | {tool.name: tool.name for tool in candidates}
+    if is_server:
+        raise UnknownToolError(name, [tool.name for tool in candidates if tool.server == name], errors, is_server=True)
     similar = difflib.get_close_matches(name, spelled, n=2 * _CLOSEST)
     nearest = list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
     raise UnknownToolError(name, nearest, errors)
