@@ -264,6 +264,16 @@ def test_a_terminal_shows_how_far_a_call_is_and_the_size_of_a_file(tmp_path: Pat
     assert '"blob": "12,000 characters of base64, which --json prints"' in shown
 
 
+def test_what_was_typed_before_the_question_does_not_answer_it(plain_server: HttpTarget) -> None:
+    program = ["-m", "tools_search_client", "call", "add_numbers", "first=1", "second=2", "--url", plain_server.url]
+    with closing(Terminal(program, {})) as terminal:
+        terminal.enter("y")
+        terminal.until("Call it? [y/N]: ")
+        terminal.enter("n")
+        code, shown = terminal.until_end()
+    assert (code, shown.split("\n")[-2:]) == (2, ["Error: add_numbers was not called", ""])
+
+
 @pytest.mark.anyio
 async def test_a_question_is_interrupted_as_well(plain_server: HttpTarget) -> None:
     program = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--url", plain_server.url]

@@ -33,6 +33,12 @@ def test_prompts_are_listed_with_their_arguments_and_one_is_filled_in(run: Run, 
     assert whole["messages"][0]["content"]["text"] == "Sum up what ann wrote in 10 words."
 
 
+def test_a_prompt_is_not_requested_without_the_arguments_that_it_needs(run: Run, notes: Path):
+    outcome = run("prompts", "ann:summary", "size=3", "--config", notes)
+    assert (outcome.code, outcome.output) == (2, "")
+    assert outcome.errors.endswith("Error: ann__summary needs length: it takes length\n")
+
+
 def test_resources_and_templates_are_listed_and_one_is_read(run: Run, notes: Path):
     rows = [line.split("\t")[:3] for line in run("resources", "--config", notes).output.splitlines()]
     assert ["notes://of/bob", "bob", "text/plain"] in rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tools_search_hosts import HttpTarget
+from tools_search_hosts import HttpTarget, StdioTarget
 
 from .conftest import Run, Until, Write, command_line
 
@@ -282,3 +282,10 @@ def test_an_unknown_server_or_toolset_is_answered_with_the_closest(
     outcome = run("tools", "--config", two_servers, *option)
     assert outcome.code == 2
     assert told in outcome.errors
+
+
+def test_a_server_cannot_be_chosen_where_there_is_only_one_without_a_name(run: Run, plain_program: StdioTarget):
+    for target in (("--command", command_line(plain_program)), ("--url", "http://127.0.0.1:9/mcp")):
+        outcome = run("tools", *target, "--server", "plain")
+        assert outcome.code == 2
+        assert "--server chooses among the servers of --config or --host" in outcome.errors

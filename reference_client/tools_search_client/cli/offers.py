@@ -39,6 +39,10 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
         if name is None:
             return listing
         prompt = _meant(name, [(f"{one.server}:{one.item.name}", one.item.name, one) for one in listing.items], listing)
+        required = [one.name for one in prompt.item.arguments or () if one.required]
+        if missing := [one for one in required if one not in given]:
+            takes = _stated_arguments(prompt.item)
+            raise LocalError(f"{prompt.name} needs {' and '.join(missing)}: it takes {takes}")
         return await servers.get_prompt(prompt.server, prompt.item.name, given)
 
     answer = selection.ask(ask)

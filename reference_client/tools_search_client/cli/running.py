@@ -7,6 +7,8 @@ a closed terminal end the program immediately, leaving processes and folders beh
 from __future__ import annotations
 
 import signal
+import sys
+import termios
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -64,7 +66,11 @@ def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable
 
 @contextmanager
 def interruptible_question() -> Generator[None]:
-    """Let Ctrl-C interrupt a question that blocks the event loop."""
+    """Let Ctrl-C interrupt a question that blocks the event loop.
+
+    What was typed before the question appeared is discarded, so that it cannot answer the question.
+    """
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -202,7 +202,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             chosen = {name: others.pop(name) for name in ("config", "host", "url", "command_line")}
             if optional and all(given is None for given in chosen.values()) and chosen_file(chosen) is None:
                 return command(selection=None, **others)
-            configuration = _configuration(chosen, headers)
+            configuration = _configuration(chosen, headers, among)
             stated = configuration.tool_discovery
             given = {"deadline": timeout or stated.deadline or _DEADLINE, "connect_timeout": timeout, "era": era}
             given |= {"least_confidence": least_confidence, "call_timeout": call_timeout}
@@ -263,9 +263,11 @@ def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolse
     return tuple(entry for entry in wanted if toolset.rule(entry.name) is not None)
 
 
-def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...]) -> Configuration:
+def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...], among: tuple[str, ...]) -> Configuration:
     if sum(given is not None for given in chosen.values()) > 1:
         raise click.UsageError("use only one of --config, --host, --url and --command")
+    if among and (chosen["url"] or chosen["command_line"]):
+        raise click.UsageError("--server chooses among the servers of --config or --host")
     if headers and chosen["url"] is None:
         raise click.UsageError("--header requires --url; in a configuration file, set `headers` for each server")
     if chosen["url"] is not None:
