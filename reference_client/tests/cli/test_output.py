@@ -82,3 +82,36 @@ def test_an_encoding_without_a_character_is_no_crash(command: str):
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u" in done.stdout
+
+
+DESCRIBED = """
+from typing import Annotated
+from mcp.server.mcpserver import MCPServer
+from pydantic import Field
+
+server = MCPServer("described")
+
+
+@server.tool()
+def ship(to: Annotated[str, Field(description="Where it goes. " * 5 + "No post office box: 漢字漢字漢字漢字漢字")]):
+    return to
+
+
+server.run()
+"""
+
+
+@pytest.mark.parametrize("columns", [3, 20, 40])
+def test_describe_shows_what_is_said_of_a_parameter_in_full(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+):
+    (tmp_path / "server.py").write_text(DESCRIBED, encoding="utf-8")
+    program = shlex.join([sys.executable, str(tmp_path / "server.py")])
+    whole = run("describe", "ship", "--command", program).output.splitlines()[-1].split("\t")[-1]
+    assert whole.endswith("No post office box: 漢字漢字漢字漢字漢字")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = click.unstyle(run("describe", "ship", "--command", program).output)
+    detail = shown.rpartition("required")[2].splitlines()
+    assert "".join("".join(detail).split()) == "".join(whole.split())
+    assert columns < 10 or max(map(cell_len, detail)) <= columns

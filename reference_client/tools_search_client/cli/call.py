@@ -51,7 +51,9 @@ def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
     rows = parameters(tool)
     click.echo("")
     if rows:
-        output.print_table(("parameter", "type", "need"), [row[:3] for row in rows], [row[3] for row in rows])
+        output.print_table(
+            ("parameter", "type", "need"), [row[:3] for row in rows], [row[3] for row in rows], wraps=True
+        )
     else:
         click.echo("It takes no arguments.")
 

@@ -203,12 +203,18 @@ def working(text: str) -> Generator[Callable[[str], None]]:
         thread.join()
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details: Sequence[str] | None = None) -> None:
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    details: Sequence[str] | None = None,
+    *,
+    wraps: bool = False,
+) -> None:
     """Print rows on standard output: aligned on a terminal, separated by tabs elsewhere.
 
     In a terminal that is too narrow for a row, its last columns are on further lines. No cell is shortened, because
-    names are there to be copied. Each of the `details` describes a row: on a line below it on a terminal, shortened to
-    fit, and as the last column elsewhere.
+    names are there to be copied. Each of the `details` describes a row: below it on a terminal, on one line that is
+    shortened to fit unless it `wraps`, and as the last column elsewhere.
     """
     if not sys.stdout.isatty():
         lines = [headings, *rows]
@@ -228,7 +234,11 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details:
             if line.strip() or not start:
                 console.print(Text(line, style="bold" if row is table[0] else ""), soft_wrap=True)
         if detail:
-            console.print(Text(_INDENT + one_line(detail), style="dim"), no_wrap=True, overflow="ellipsis")
+            text = Text(one_line(detail), style="dim")
+            room = max(2, console.width - len(_INDENT))  # for a wide character in the narrowest terminal
+            for part in text.wrap(console, room) if wraps else [text]:
+                overflow = "ignore" if wraps else "ellipsis"
+                console.print(Text(_INDENT) + part, no_wrap=True, overflow=overflow, crop=not wraps)
 
 
 def print_listing(
