@@ -27,7 +27,7 @@ def url() -> Generator[str]:
         started.kill()
 
 
-def test_a_server_that_asks_for_a_sign_in_is_searched_after_login(
+def test_a_server_that_asks_for_a_sign_in_is_searched_after_login_until_it_is_forgotten(
     run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     browser = tmp_path / "browser"
@@ -44,6 +44,10 @@ def test_a_server_that_asks_for_a_sign_in_is_searched_after_login(
     assert "Sign in at http://127.0.0.1:" in done.errors
     assert f"{url}: signed in" in done.errors
     assert run("call", "create_invoice", "{}", "--url", url, "--yes").output == "done\n"
+    forgotten = run("login", "--url", url, "--forget", "--json")
+    assert forgotten.json == {"servers": [{"server": url, "status": "signedOut", "failure": None}]}
+    assert list((tmp_path / "tools-search-client" / "tokens").iterdir()) == []
+    assert run("search", "create an invoice", "--url", url).code == 1
 
 
 def test_more_is_granted_and_a_registered_client_is_used_where_the_options_say_so(

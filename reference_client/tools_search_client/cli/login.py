@@ -1,4 +1,4 @@
-"""The command `login`: sign in to servers that require OAuth."""
+"""The command `login`: sign in to servers that require OAuth, and out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools_search_client.servers.oauth import OAuth, loopback_redirect
         "login github --client-id my-client --client-secret-env MY_SECRET --port 8765",
         exit_codes="""\b
 Exit codes:
-  0  you are signed in to every server that requires it
+  0  you are signed in to every server that requires it, or signed out
   1  a sign-in failed
   2  usage error: bad options or configuration, unknown server
   128 and up  ended by a signal: 130 is Ctrl-C""",
@@ -39,6 +39,7 @@ Exit codes:
     metavar="SECONDS",
     help="How long to wait for you to sign in.",
 )
+@click.option("--forget", is_flag=True, help="Sign out: delete the stored tokens instead.")
 @click.option("--scope", metavar="SCOPES", help="Request these scopes in addition to the ones already granted.")
 @click.option(
     "--client-id", metavar="ID", help="The client you registered, if the authorization server does not register one."
@@ -59,6 +60,7 @@ def login(
     *,
     server: str | None,
     wait: float,
+    forget: bool,
     scope: str | None,
     client_id: str | None,
     client_secret_env: str | None,
@@ -70,7 +72,8 @@ def login(
     SERVER names one server in the configuration. Without it, you sign in to every server that requires it. --client-id
     and --scope apply to a single server.
 
-    The tokens stay on this machine, in files that only you can read. Other commands use and refresh them.
+    The tokens stay on this machine, in files that only you can read. Other commands use and refresh them. --forget
+    deletes them.
     """
     entries = [entry for entry in selection.configuration.servers if isinstance(entry.target, HttpTarget)]
     if server is not None:
@@ -88,6 +91,11 @@ def login(
             assert isinstance(entry.target, HttpTarget)  # noqa: S101 - for the type checker
             name = entry.name or entry.target.url
             try:
+                if forget:
+                    await oauth.sign_out(entry.target)
+                    print_note(f"{name}: signed out")
+                    outcomes.append((name, "signedOut", None))
+                    continue
                 async with loopback_redirect(_show, seconds=wait, port=port) as redirect:
                     asked = await oauth.sign_in(entry.target, redirect, options, scope=scope or "")
                 print_note(f"{name}: signed in" if asked else f"{name}: does not require signing in")
