@@ -29,6 +29,16 @@ async def test_no_check_blames_a_server_for_a_list_that_changes(
     assert len(run.of("pass")) > 25
 
 
+async def test_a_tool_that_a_new_process_lists_and_this_one_no_longer_does_is_no_fault_of_state(
+    target: Command, options: Callable[..., Options]
+):
+    argv = target("changing", "--messages", "164")  # so that it changes between a comparison and what that brings
+    checks = "all-terms-match", "exact-name-first", "any-sequence"
+    with anyio.fail_after(240):
+        run = await judge_server(options(*checks, argv=argv, profile="live", era=MODERN))
+    assert [(r.check, r.message) for r in run.of("fail", "warn", "error")] == []
+
+
 async def test_a_refusal_that_changes_a_steady_list_is_found_in_a_live_server(
     target: Command, options: Callable[..., Options]
 ):

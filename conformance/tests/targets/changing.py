@@ -1,9 +1,9 @@
 """A gateway whose list changes all the time, and is right at each moment.
 
-    target.py changing [--seconds S] [--toggle] [--fault NAME] [--http]
+    target.py changing [--seconds S | --messages N] [--toggle] [--fault NAME] [--http]
 
-Every so many seconds other tools are away: a third of them by chance, or, with `--toggle`, the same ones every other
-time. Cursors hold until the next change.
+Every so many seconds, or messages in place of time, other tools are away: a third of them by chance, or, with
+`--toggle`, the same ones every other time. Cursors hold until the next change.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from .miniature import Json, Miniature, serve_stdio
 class Changing(Miniature):
     """The rules over the tools that are there now."""
 
-    def __init__(self, tools: list[Json], fault: str, seconds: float, *, toggle: bool) -> None:
+    def __init__(
+        self, tools: list[Json], fault: str, seconds: float, *, messages: int = 0, toggle: bool = False
+    ) -> None:
         super().__init__(tools, find_fault(fault))
         self._all: list[tuple[Json, set[str]]] = list(zip(self.tools, self._words, strict=True))
-        self._seconds, self._toggle = seconds, toggle
+        self._seconds, self._messages, self._toggle = seconds, messages, toggle
+        self._answered = 0
         self._turn: int = -1
         self._one_at_a_time = threading.Lock()
 
@@ -34,7 +37,8 @@ class Changing(Miniature):
             return super().respond(message, session)
 
     def _change(self) -> None:
-        turn = int(time.monotonic() / self._seconds)
+        self._answered += 1
+        turn = self._answered // self._messages if self._messages else int(time.monotonic() / self._seconds)
         if turn != self._turn:
             self._turn = turn
             chance = random.Random(turn % 2 if self._toggle else turn)  # noqa: S311 - which tools are away
@@ -51,11 +55,13 @@ class Changing(Miniature):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--messages", type=int, default=0)
     parser.add_argument("--toggle", action="store_true")
     parser.add_argument("--fault", default="none")
     parser.add_argument("--http", action="store_true")
     arguments = parser.parse_args()
-    server = Changing(catalog(40, 500), arguments.fault, arguments.seconds, toggle=arguments.toggle)
+    pace = {"messages": arguments.messages, "toggle": arguments.toggle}
+    server = Changing(catalog(40, 500), arguments.fault, arguments.seconds, **pace)
     if arguments.http:
         from .miniature_http import serve_http  # stdio starts faster without
 
