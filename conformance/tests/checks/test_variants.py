@@ -136,6 +136,20 @@ async def test_neither_is_one_that_uses_it_on_the_wire(
     assert exit_status(run) == 0
 
 
+@pytest.mark.parametrize(
+    ("fault", "status"), [("none", "pass"), ("remainder-reported", "fail"), ("total-reported", "unverified")]
+)
+async def test_no_server_needs_queries_that_match_fewer_tools_than_all(
+    fault: str, status: str, target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    argv = target("miniature", "--variant", "everything-matches", "--fault", fault)
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("core", tmp_path))}
+    chosen = options("no-match-count", argv=argv, profile="live", env=variable, era=MODERN)
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(chosen)
+    assert [result.status for result in run.results] == [status]
+
+
 async def test_a_number_that_stands_in_a_random_cursor_by_chance_reveals_nothing(
     target: Command, options: Callable[..., Options]
 ):

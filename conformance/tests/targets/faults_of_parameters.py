@@ -232,6 +232,13 @@ def limit_above_maximum_refused(params: Json) -> Json:
 
 
 @wrong_params
+def limit_hundred_refused(params: Json) -> Json:
+    if params.get("limit") == 100:
+        raise refuse("limit")
+    return params
+
+
+@wrong_params
 def limit_beyond_32_bits_refused(params: Json) -> Json:
     if isinstance(limit := params.get("limit"), int) and limit >= 2**31:
         raise refuse("limit")
@@ -301,6 +308,11 @@ class RefusalDropsATool(Fault):
 def limit_above_ten_as_twenty(params: Json) -> Json:
     limit = params.get("limit")
     return {**params, "limit": 20} if isinstance(limit, int) and 10 < limit < 20 else params
+
+
+@wrong_params
+def later_limit_forty_nine_as_fifty(params: Json) -> Json:
+    return {**params, "limit": 50} if "cursor" in params and params.get("limit") == 49 else params
 
 
 @wrong_params

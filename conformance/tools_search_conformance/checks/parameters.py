@@ -49,8 +49,9 @@ _INVALID_LIMITS: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 _INVALID_LIMITS_OF_PAGES: Final[tuple[Any, ...]] = (0, -1, 2.5, "3", True, None, 100.5, [3])
 _LARGE_LIMITS: Final[tuple[Any, ...]] = (
-    101, 21, 51, 255, 256, 1001, 10_000, 65_536, 2**32, 2**31 - 1, 2**31, 2**32 + 1, Spelled("1e9"), Spelled("1E+15"),
-    2**53 - 1,
+    101, 21, 51, 255, 25, 30, 50, 64, 100, 128, 200, 256, 250, 500, 512, 999, 1000, 1001, 1024, 4096, 10_000, 32_767,
+    32_768, 2**31 - 1, 65_535, 65_536, 99_999, 100_000, 10**6, 2**24 + 1, 2**31, 2**32, 2**32 + 1, Spelled("1e9"),
+    Spelled("1E+15"), 2**53 - 1,
 )  # fmt: skip
 _LARGEST: Final = 2**53 - 1
 _SPELLED_LIMITS: Final = tuple(
@@ -540,16 +541,24 @@ async def invalid_params_status(bench: Bench) -> None:
 @server_check(
     title="A page contains at most `limit` tools",
     sends="A query with each limit up to its number of matches, and with limits from 21 to 101 on a fixture's catalog"
-    " of 120 tools; a name, also surrounded by white space, and a phrase; generated queries and limits; later pages"
-    " too.",
+    " of 120 tools, also such that one match is left; a name, also surrounded by white space, and a phrase; generated"
+    " queries and limits; later pages too.",
     passes="No page contains more tools than its limit.",
     methods=EVERY_METHOD,
 )
 async def limit_honored(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
         for page in walk.pages:
-            excess = f"a page with limit {walk.limit} contains {len(page.items)} {bench.noun}s"
-            bench.expect(len(page.items) <= (walk.limit or 0), page.exchange, excess, case=walk.case)
+            limit = page.exchange.params.get("limit", 0)
+            excess = f"a page with limit {limit} contains {len(page.items)} {bench.noun}s"
+            bench.expect(len(page.items) <= limit, page.exchange, excess, case=walk.case)
+
+    async def judge_one_left(other: Bench, query: str) -> None:
+        """Judge pages after which a single match is left, which is easily added to them."""
+        matches = len({*(await other.server.whole(query)).keys})
+        for limit in (50, 49, 20, 10):
+            with suppress(UnverifiableError):  # that limits may differ is for limit-may-vary to judge
+                judge(await other.server.walk(query, (matches - 1) % limit or limit, later=[limit]))
 
     async def judge_each(other: Bench, cases: Sequence[tuple[str, int, int]]) -> None:
         for walk in await other.each(cases, lambda case: other.server.walk(case[0], case[1], most=case[2])):
@@ -569,12 +578,13 @@ async def limit_honored(bench: Bench) -> None:
             wide = (await other.vocabulary()).broad(2)
             await judge_each(other, [(each, limit, 3) for each in wide for limit in (21, 33, 51, 101)])
             await judge_each(other, [(wide[0], limit, 1) for limit in range(22, _MANY)])
+            await judge_one_left(other, wide[0])
     await judge_walks(bench, judge)
 
 
 @server_check(
     title="A `limit` above the server's maximum is reduced without an error",
-    sends="A tool's name with limits from 21 to 2^53 - 1, many next to powers of two; second pages with"
+    sends="A tool's name with limits from 21 to 2^53 - 1, round ones and many next to powers of two; second pages with"
     " the largest, and with 2^31 - 1.",
     passes="A result for each, with tools wherever a small limit returns some.",
     methods=EVERY_METHOD,
