@@ -457,6 +457,8 @@ class EmptiedIsNull(Fault):
 class CursorsCountHiddenTools(SearchFault):
     """Has in its cursors, where anybody can read it, how far it is in the whole catalog."""
 
+    form = "{place}~{cursor}"
+
     def __init__(self) -> None:
         self.genuine: dict[str, str] = {}
 
@@ -467,9 +469,14 @@ class CursorsCountHiddenTools(SearchFault):
     def result(self, params: Json, result: Json) -> Json:
         if "nextCursor" not in result:
             return result
-        cursor = f"{len(result['tools']) + len(_hidden())}~{result['nextCursor']}"
+        place = len(result["tools"]) + len(_hidden())
+        cursor = self.form.format(place=place, cursor=result["nextCursor"])
         self.genuine[cursor] = result["nextCursor"]
         return {**result, "nextCursor": cursor}
+
+
+class CursorsEndWithHiddenTools(CursorsCountHiddenTools):
+    form = "{cursor}.{place}"
 
 
 class VisibleAsAtStart(SearchFault):

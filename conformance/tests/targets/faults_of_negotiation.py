@@ -504,6 +504,15 @@ class SettingsOfNothing(_Capabilities):
                 capabilities[place] = {EXTENSION_ID: {"catalogSize": 0, "maxLimit": 0}}
 
 
+class SizeInWordsOfMany(_Capabilities):
+    """Counts no further than a thousand, and says so."""
+
+    def change(self, capabilities: Json) -> None:
+        for place in ("extensions", "experimental"):
+            if place in capabilities and capabilities[place][EXTENSION_ID]["catalogSize"] > 1000:
+                capabilities[place] = {EXTENSION_ID: {**capabilities[place][EXTENSION_ID], "catalogSize": "1000+"}}
+
+
 class GateWithoutLimitsOnly(_Declares):
     """Lets searches with a limit pass."""
 

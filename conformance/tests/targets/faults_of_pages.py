@@ -46,6 +46,12 @@ def pairs_of_a_name_alone(params: Json, result: Json) -> Json:
     return without(result, "nextCursor") if named and params.get("limit") == 2 else result
 
 
+@wrong_result
+def later_pages_of_four_lose_one(params: Json, result: Json) -> Json:
+    later = "cursor" in params and params.get("limit") == 4 and "nextCursor" in result
+    return {**result, "tools": result["tools"][:-1]} if later else result
+
+
 class FirstComesAgain(SearchFault):
     """Puts the first match on the last page again, where it has room."""
 

@@ -679,6 +679,21 @@ def last_operator_is_internal(params: Json) -> Json:
 
 
 @wrong_params
+def repetitions_refused(params: Json) -> Json:
+    words = str(params.get("query")).split()
+    if len(words) > 60 and len({*words}) < 5:
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def texts_of_many_lines_refused(params: Json) -> Json:
+    if str(params.get("query")).count("\n") > 20:
+        raise refuse("query")
+    return params
+
+
+@wrong_params
 def tab_refused(params: Json) -> Json:
     if "\t" in str(params.get("query")).strip():
         raise RefusalError(-32602, "invalid query", {"field": "query", "reason": "has a tab"})

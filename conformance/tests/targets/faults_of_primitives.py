@@ -203,8 +203,16 @@ uris_blind_to_case = _resources_confused(str.lower)
 uris_without_fragments = _resources_confused(lambda uri: uri.partition("#")[0])
 uris_without_queries = _resources_confused(lambda uri: uri.partition("?")[0])
 uris_decoded = _resources_confused(unquote)
+uris_normalized = _resources_confused(lambda uri: urlsplit(uri)._replace(netloc=urlsplit(uri).netloc.lower()).geturl())
+uris_without_default_port = _resources_confused(lambda uri: uri.replace(":443/", "/"))
 uris_without_last_slash = _resources_confused(lambda uri: uri.removesuffix("/"))
 names_before_uris = _confused("resources/search", "resources", "uri", lambda item, query: item["name"] == query)
+templates_blind_to_variables = _confused(
+    "resources/templates/search",
+    "resourceTemplates",
+    "uriTemplate",
+    lambda item, query: re.sub(r"\w+}", "}", item["uriTemplate"]) == re.sub(r"\w+}", "}", query),
+)
 templates_blind_to_case = _confused(
     "resources/templates/search",
     "resourceTemplates",

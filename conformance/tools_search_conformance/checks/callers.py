@@ -61,6 +61,8 @@ _FEW: Final = 2
 """The limit of a search for words of content in several pages."""
 _RANDOM: Final = re.compile(r"(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
 """Probably base64 of random bytes, such as a MAC, in which digits may be between separators by chance."""
+_LEGIBLE: Final = 8
+"""Minimum length of a part of a cursor that is decoded. Shorter ones may be valid UTF-8 by chance."""
 _SEALED: Final = "testament"
 """A word that only contents have."""
 _NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}
@@ -362,11 +364,15 @@ def _revealed(exchange: Exchange) -> JsonObject:
 
 def _numbers_in(cursor: str) -> list[int]:
     """Return the small numbers that are readable in a cursor, such as a position."""
-    encoded, decoded = cursor.replace("-", "+").replace("_", "/"), ""
-    with suppress(ValueError):
-        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
-    read = _RANDOM.sub("", f"{cursor} {decoded}")
-    return [int(digits) for digits in re.findall(r"(?<![\w.])\d{1,3}(?![\w.])", read)]
+    parts = re.split(r"[.:|~;,]", cursor)
+    read = [_RANDOM.sub("", cursor)]
+    for each in {cursor: None, **dict.fromkeys(part for part in parts if len(part) >= _LEGIBLE)}:
+        encoded = each.replace("-", "+").replace("_", "/")
+        with suppress(ValueError):
+            decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
+            read.append(_RANDOM.sub("", decoded))
+    found = [int(digits) for text in read for digits in re.findall(r"(?<![\w.])\d{1,3}(?![\w.])", text)]
+    return found + [int(part) for part in parts if re.fullmatch(r"\d{1,3}", part)]
 
 
 def _differing(exchange: Exchange, expected: Exchange) -> set[str]:

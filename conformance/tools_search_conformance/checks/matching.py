@@ -165,7 +165,8 @@ async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
 @server_check(
     title="A resource whose `uri` is the query, or a template whose `uriTemplate` is the query, comes first",
     sends="The URIs of listed resources and the URI templates of listed templates as queries, with several limits,"
-    " surrounded by all kinds of white space.",
+    " surrounded by all kinds of white space. A fixture has URIs that are normalized alike, and templates that differ"
+    " in a variable.",
     passes="Each first page begins with that resource or template.",
     methods=METHODS_OF_RESOURCES,
 )

@@ -12,6 +12,7 @@ from tools_search_conformance.catalogs import items
 from tools_search_conformance.checks.changes import changed_for_new_connections
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, early_page, server_check
+from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, items_in, key_in
 from tools_search_conformance.target.vocabulary import NONSENSE
@@ -239,15 +240,20 @@ async def served_where_advertised(bench: Bench) -> None:
 
 @server_check(
     title="The settings conform to the schema",
-    sends="`server/discover` or `initialize`, as in `advertised`; also to a fixture with an empty catalog.",
+    sends="`server/discover` or `initialize`, as in `advertised`; also to a fixture with an empty catalog or a"
+    " generated one.",
     passes="`catalogSize`, `topics` and `maxLimit`, if present, have the right types; unknown members are allowed.",
 )
 async def settings_shape(bench: Bench) -> None:
-    async for capabilities, exchange, whom in _openings(bench):
+    def judge(capabilities: Any, exchange: Exchange, whom: str = "") -> None:
         settings = settings_of(capabilities, bench.cell.era)
         if settings is not None:
             wrong = complaint(settings, "ServerSettings")
             bench.expect(wrong is None, exchange, f"the settings do not conform to the schema at {wrong}{whom}")
+
+    async for opened in _openings(bench):
+        judge(*opened)
+    await judge_surveys(bench, lambda survey: judge((survey.opening.result or {}).get("capabilities"), survey.opening))
     bench.applies(bool(bench.recorder.judged), "the server does not advertise the extension; see advertised")
 
 

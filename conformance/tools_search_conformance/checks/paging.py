@@ -32,6 +32,8 @@ _MAX_PAGES: Final = 40
 _MANY_PAGES: Final = 150
 _ENOUGH_PAGES: Final = 30
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
+_SMALL_LIMITS: Final = (4, 2, 3, 6, 8, 10)
+_FEW_PAGES: Final = 4
 _PARAMS: Final = ("query", "limit", "cursor")
 _REPEATS: Final = 3
 _SHOWN: Final = 5
@@ -100,6 +102,15 @@ async def _walks(bench: Bench) -> list[Walk]:
 
 
 @once
+async def _first_pages(bench: Bench) -> list[Walk]:
+    """Return the first pages of a query under limits of all kinds, where they do not take long."""
+    if bench.server.concurrency.slow:
+        return []
+    query, limits = (await _walks(bench))[0].query, bench.some(_SMALL_LIMITS, 1)
+    return await bench.each(limits, lambda limit: bench.server.walk(query, limit, most=_FEW_PAGES))
+
+
+@once
 async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     """Return pairs of walks over a search, the second with other limits on later pages, and these limits in words."""
 
@@ -155,7 +166,7 @@ async def pages_complete(bench: Bench) -> None:
         walks = await _walks(bench)
         whole = await bench.server.whole(walks[0].query)
         listed = {*(await bench.vocabulary()).keys}
-        for walk in walks:
+        for walk in (*walks, *await _first_pages(bench)):
             judge(walk, whole)
         for walk, other, how in await _walks_read_on(bench):
             found, read_on = listed.intersection(walk.keys), listed.intersection(other.keys)
@@ -242,7 +253,8 @@ async def pages_disjoint(bench: Bench) -> None:
             seen.update(page.keys)
 
     async def judge_read_on(bench: Bench) -> None:
-        for walk in (*await _walks(bench), *[other for _, other, _ in await _walks_read_on(bench)]):
+        read_on = [other for _, other, _ in await _walks_read_on(bench)]
+        for walk in (*await _walks(bench), *await _first_pages(bench), *read_on):
             judge(walk)
 
     await judge_read_on(bench)

@@ -81,6 +81,8 @@ _UNUSUAL: Final = {
     "noncharacters, the last code point and the replacement character": "\ufffe\uffff\U0010ffff\ufffd",
     "quotes, backslashes and brackets": "\"any\\thing' [({*+?^$|.%_`--;</>",
     "a regular expression with exponential backtracking": "(a+)+$ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!",
+    "many lines": "any\nthing\n" * 90,
+    "one word many times": "anything " * 100,
     "one punctuation mark": "?",
 }
 _NO_URIS: Final = ("http://[", "docs://a b|c", "a:%zz", "://", "docs://{a", "{+a}")

@@ -157,6 +157,7 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
         file.with_suffix(".json").write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
         async with bench.fresh(catalog=str(file)) as other:
             server, walks, wholes = other.server, list[Walk](), list[Walk]()
+            _, opening = await server.opening()
             listing = await server.listing()
             words = Vocabulary(listing.items)
             # Names from across the catalog, including the first and the last one.
@@ -183,7 +184,7 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
                 with suppress(UnverifiableError):
                     shared.append(await server.walk(query, await server.large_limit(), most=_MAX_SHARED_PAGES))
             after = await server.listing() if len(listing.items) <= _LISTED_AGAIN else listing
-    return Survey(made, listing, tuple(named), tuple(walks), tuple(wholes), nothing, tuple(shared), after)
+    return Survey(made, opening, listing, tuple(named), tuple(walks), tuple(wholes), nothing, tuple(shared), after)
 
 
 async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, judge: Judgement) -> ViolationError:

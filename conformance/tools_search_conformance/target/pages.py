@@ -139,6 +139,8 @@ class Survey:
     """The results of a visit to a fixture that serves a generated catalog."""
 
     catalog: JsonObject
+    opening: Exchange
+    """Discovery or initialization, with the settings."""
     listing: Listing
     named: tuple[tuple[str, Exchange], ...]
     """The exchanges of the first pages of searches for some tool names."""
