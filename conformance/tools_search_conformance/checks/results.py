@@ -256,8 +256,8 @@ async def no_match_count(bench: Bench) -> None:
 def _expect_no_count(bench: Bench, pages: Sequence[tuple[int, int, Page]], positions: Collection[str]) -> None:
     """Expect that no member of these pages is always the number of matches, or the rest of it.
 
-    With each page come the number of matches and how many of them are on earlier pages; below zero, none remain. Members
-    in `positions` may be positions among the matches, which on a last page equal their number.
+    With each page come the number of matches and how many of them are on earlier pages; below zero, none remain.
+    Members in `positions` may be positions among the matches, which on a last page equal their number.
     """
     for gone, what in ((1, "the number of remaining matches"), (0, "the number of matches")):
         if gone and any(before < 0 for _, before, _ in pages):
