@@ -1,4 +1,4 @@
-"""The requests that the map is fitted to, and how words and the model alone rank the tools for them."""
+"""The requests that the model is fitted to, and how words and the model alone rank the tools for them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.semantic.embedder import STEPS, Vectors, summary_text, tool_text
-from tools_search_ranking.semantic.minilm import minilm
+from tools_search_ranking.semantic.minilm import minilm, pieces
 
 _FILE: Final = Path(__file__).with_name("tools.jsonl")
+_MAX_PIECES: Final = 24
+_OF_PEOPLE: Final = 4
+"""Of each tool, so many requests are a person's. One more is a model's, and is drawn twice as often."""
 
 
 class _Row(BaseModel):
@@ -35,8 +38,11 @@ class Examples:
     summaries: NDArray[np.float32]
     """The vectors of the first sentences of their descriptions."""
 
-    queries: NDArray[np.float32]
-    """The vectors that the model makes for the requests."""
+    pieces: NDArray[np.int32]
+    """A row for each request: the numbers of its pieces, and zeros after the last."""
+
+    shares: NDArray[np.float64]
+    """How often each request is drawn."""
 
     words: NDArray[np.float32]
     """A row for each request: the tools' scores by words, as standard scores."""
@@ -50,26 +56,30 @@ def read_examples() -> Examples:
     rows = [_Row.model_validate_json(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
     tools = [Tool(name=row.name, description=row.description, input_schema={"type": "object"}) for row in rows]
     model = minilm()
-    asked = [(number, query) for number, row in enumerate(rows) for query in row.requests if model.knows(query)]
+    asked = [
+        (number, query, 1 if place < _OF_PEOPLE else 2)
+        for number, row in enumerate(rows)
+        for place, query in enumerate(row.requests)
+        if model.knows(query)
+    ]
     index = FieldedRanker(least_confidence=0)(tools)
     words = np.zeros((len(asked), len(tools)), dtype=np.float32)
     places = {tool.name: place for place, tool in enumerate(tools)}
-    for row, (_, query) in zip(words, asked, strict=True):
+    read = np.zeros((len(asked), _MAX_PIECES), dtype=np.int32)
+    for number, (_, query, _) in enumerate(asked):
         for hit in index.search(query):
-            row[places[hit.name]] = hit.score
+            words[number, places[hit.name]] = hit.score
+        numbers = pieces(query)[:_MAX_PIECES]
+        read[number, : len(numbers)] = numbers
+    shares = np.array([share for *_, share in asked], dtype=np.float64)
     return Examples(
         texts=_unit(model.vectors([tool_text(tool) for tool in tools])),
         summaries=_unit(model.vectors([summary_text(tool) or tool_text(tool) for tool in tools])),
-        queries=_unit(model.vectors([query for _, query in asked])),
-        words=standard_scores(words)[0],
-        tools=np.array([number for number, _ in asked]),
+        pieces=read,
+        shares=shares / shares.sum(),
+        words=(words - words.mean(axis=1, keepdims=True)) / (words.std(axis=1, keepdims=True) + np.float32(1e-6)),
+        tools=np.array([number for number, *_ in asked]),
     )
-
-
-def standard_scores(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return how many standard deviations each score of a row is above the row's mean, and the deviations."""
-    spread = scores.std(axis=1, keepdims=True) + np.float32(1e-6)
-    return (scores - scores.mean(axis=1, keepdims=True)) / spread, spread
 
 
 def _unit(vectors: Vectors) -> NDArray[np.float32]:

@@ -1,30 +1,51 @@
-"""The map of query vectors: what fitting it gives, and the file that the package has."""
+"""What changes the model for queries: what fitting gives, and the file that the package has."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-from tools_search_ranking.semantic.minilm import QUERY_MAP
+from pathlib import Path
 
+import numpy as np
+from tools_search_ranking.semantic import minilm
+
+from benchmarks.meaning.__main__ import write
 from benchmarks.meaning.examples import Examples
 from benchmarks.meaning.fitting import fit
+from benchmarks.meaning.model import read_model
+
+_REQUESTS = (
+    "ship it",
+    "who broke this",
+    "too loud",
+    "what's on tonight",
+    "feed the cat",
+    "lost my keys",
+    "it rains",
+    "ask",
+)
 
 
-def _units(rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-def test_a_fitted_map_leads_requests_to_the_tools_that_serve_them():
-    """Requests are the vectors of their tools with the components in another order, which a map can undo."""
-    texts = _units(np.random.default_rng(1).normal(size=(40, 16)))
-    queries = np.roll(texts, 1, axis=1)
+def test_fitted_changes_lead_requests_to_the_tools_that_serve_them(tmp_path: Path):
+    """The tools have vectors that the model, as it is, makes for no request."""
+    texts = np.random.default_rng(1).normal(size=(len(_REQUESTS), 384))
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    texts = texts.astype(np.float32)
     tools = np.arange(len(texts))
-    found = fit(Examples(texts, texts, queries, np.zeros((40, 40), dtype=np.float32), tools), steps=3_000, seed=0)
-    assert np.mean((queries @ texts.T).argmax(axis=1) == tools) < 0.2
-    assert np.mean(((queries + queries @ found) @ texts.T).argmax(axis=1) == tools) > 0.9
+    pieces = np.zeros((len(texts), 16), dtype=np.int32)
+    for row, request in zip(pieces, _REQUESTS, strict=True):
+        numbers = minilm.pieces(request)
+        row[: len(numbers)] = numbers
+    words, shares = np.zeros((len(tools), len(tools)), dtype=np.float32), np.full(len(tools), 1 / len(tools))
+    model = read_model(minilm.model_file())
+    fitted = fit(model, Examples(texts, texts, pieces, shares, words, tools), steps=100, seed=0)
+    write(file := tmp_path / "changes.npz", model, fitted, part=1)
+    found = [minilm.embed_queries(_REQUESTS, changes) @ texts.T for changes in (minilm.CHANGES, file)]
+    assert np.mean(found[0].argmax(axis=1) == tools) < 0.5
+    assert np.mean(found[1].argmax(axis=1) == tools) == 1
 
 
-def test_the_map_of_the_package_fits_the_model():
-    found = np.load(QUERY_MAP, allow_pickle=False)
-    assert found.shape == (384, 384)
-    assert np.isfinite(found).all()
+def test_the_changes_of_the_package_fit_its_model():
+    requests = ["is it worth taking an umbrella"]
+    changed = minilm.minilm().query_vectors(requests).astype(np.int64)
+    unchanged = minilm.minilm().vectors(requests).astype(np.int64)
+    cosine = (changed * unchanged).sum() / np.linalg.norm(changed) / np.linalg.norm(unchanged)
+    assert 0.3 < cosine < 0.99

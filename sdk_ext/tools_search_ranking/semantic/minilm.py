@@ -4,9 +4,10 @@ Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). 
 runs on onnxruntime. `wordpieces.txt` is the vocabulary that it was trained with, that of uncased BERT (Google,
 Apache-2.0). Nothing is fetched or sent at run time.
 
-Queries are mapped towards the definitions of the tools that serve them, since people's own words are far from those.
-`minilm_queries.npy` is the map: a matrix whose product with a query's vector is added to it, fitted by
-`python -m benchmarks.meaning`.
+Queries are read by a second copy of the model, whose upper three layers are changed so that people's own words come
+near to the definitions of the tools that serve them. `minilm_queries.npz` has the changes: for each matrix of these
+layers two factors whose product is added to it, and a matrix whose product with a query's vector is added to that. They
+were fitted by `python -m benchmarks.meaning`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -39,20 +41,20 @@ _MAX_PIECES: Final = 256
 _MAX_WORD_CHARS: Final = 100
 _UNKNOWN, _FIRST, _LAST = 100, 101, 102
 _MIN_COSINE: Final = 0.25
-QUERY_MAP: Final = Path(__file__).with_name("minilm_queries.npy")
+CHANGES: Final = Path(__file__).with_name("minilm_queries.npz")
 WEIGHTS: Final[Weights] = (
-    -0.955,
+    -1.448,
     SemanticSigns(
-        strong_evidence=0.033,
-        shared_evidence=1.523,
-        score=0.356,
-        name_share=0.697,
-        other_share=1.198,
-        query_share=1.036,
-        size=-0.054,
-        tools=-0.631,
-        cosine=7.664,
-        sentences=-0.404,
+        strong_evidence=-0.035,
+        shared_evidence=1.402,
+        score=0.482,
+        name_share=0.491,
+        other_share=1.099,
+        query_share=1.205,
+        size=-0.053,
+        tools=-0.642,
+        cosine=8.56,
+        sentences=-0.409,
     ),
 )
 """Fitted to the requests of `dev` (`python -m benchmarks.retrieval --fit --foreign 100`)."""
@@ -70,7 +72,7 @@ def minilm() -> Embedder:
     return Embedder(
         name=name,
         embed=_embed,
-        embed_queries=_embed_queries,
+        embed_queries=embed_queries,
         knows=_may_be_english,
         least_cosine=_MIN_COSINE,
         weights=WEIGHTS,
@@ -134,29 +136,38 @@ def _pieces_of_word(word: str, vocabulary: dict[str, int]) -> list[int]:
     return found or [_UNKNOWN]
 
 
+def model_file() -> Path:
+    """Return the file that the package has: a model in ONNX, with matrices of 8-bit integers."""
+    return Path(import_module(_PACKAGE).model_path())
+
+
 def _embed(texts: Sequence[str]) -> NDArray[Any]:
+    return _means(_model(), texts)
+
+
+def embed_queries(texts: Sequence[str], changes: Path = CHANGES) -> NDArray[Any]:
+    """Return the vector of each text, made by the model with the changes for queries.
+
+    Raises:
+        ValueError: The package has another model than the one that the changes were fitted to.
+    """
+    model, query_map = _query_model(changes)
+    rows = _means(model, texts)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows + rows @ query_map
+
+
+def _means(model: Any, texts: Sequence[str]) -> NDArray[Any]:
     """Return the mean of the vectors of each text's pieces.
 
-    Texts are passed to the model one at a time. In a batch, its 8-bit values are scaled to the largest number in all
-    texts, so a text's vector would depend on the others.
+    Texts are passed to the model one at a time, so that a text's vector does not depend on the others.
     """
-    return np.stack([_model().run(None, _inputs(pieces(text)))[0][0].mean(axis=0) for text in texts])
-
-
-def _embed_queries(texts: Sequence[str]) -> NDArray[Any]:
-    rows = _embed(texts)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows + rows @ _query_map()
+    return np.stack([model.run(None, _inputs(pieces(text)))[0][0].mean(axis=0) for text in texts])
 
 
 def _inputs(numbers: list[int]) -> dict[str, NDArray[np.int64]]:
     read = np.array([numbers], dtype=np.int64)
     return {"input_ids": read, "attention_mask": np.ones_like(read), "token_type_ids": np.zeros_like(read)}
-
-
-@cache
-def _query_map() -> NDArray[np.float32]:
-    return np.load(QUERY_MAP).astype(np.float32)
 
 
 @cache
@@ -167,10 +178,29 @@ def _vocabulary() -> dict[str, int]:
 
 @cache
 def _model() -> Any:
+    return _session(str(model_file()))
+
+
+@cache
+def _query_model(file: Path) -> tuple[Any, NDArray[np.float32]]:
+    """Return the changed model, and the map of its vectors."""
+    model = bytearray(model_file().read_bytes())
+    with np.load(file) as changes:
+        if sha256(model).hexdigest() != changes["digest"]:
+            raise ValueError(f"{_PACKAGE} {version(_PACKAGE)} has another model than {file.name} was fitted to")
+        for number, (at, scales_at) in enumerate(changes["places"].tolist()):
+            left, right = (changes[f"{side}_{number}"].astype(np.float32) for side in ("left", "right"))
+            added = left @ right
+            weights = np.frombuffer(model, np.int8, added.size, at).reshape(added.shape)
+            scales = np.frombuffer(model, np.float32, added.shape[1], scales_at)
+            weights[:] = np.clip(np.rint(weights + added / scales), -127, 127)
+        return _session(bytes(model)), changes["map"].astype(np.float32)
+
+
+def _session(model: str | bytes) -> Any:
     # onnxruntime reports its use to Microsoft unless this is set before the import.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     onnxruntime: Any = import_module("onnxruntime")  # deferred: takes a fraction of a second
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the other cores belong to the server
-    path = str(import_module(_PACKAGE).model_path())
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mcp_types import Tool
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
@@ -62,6 +63,15 @@ def test_a_text_has_the_same_vector_with_any_other_texts():
     texts = ["list the open issues", "Café! " * 90, "a forecast of the weather for a city"]
     together = minilm.minilm().vectors(texts)
     assert together.tolist() == [minilm.minilm().vectors([text])[0].tolist() for text in texts]
+
+
+@_needs_model
+def test_changes_for_another_model_are_refused(tmp_path: Path):
+    with np.load(minilm.CHANGES) as changes:
+        arrays = {**changes, "digest": np.array("0" * 64)}
+    np.savez(file := tmp_path / "changes.npz", allow_pickle=False, **arrays)
+    with pytest.raises(ValueError, match=r"another model than changes\.npz was fitted to"):
+        minilm.embed_queries(["list the open issues"], file)
 
 
 @pytest.mark.parametrize(
