@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tools_search_ranking.semantic import minilm
 
-from benchmarks.meaning.__main__ import write
 from benchmarks.meaning.examples import Examples
-from benchmarks.meaning.fitting import fit
-from benchmarks.meaning.model import read_model
 
 _REQUESTS = (
     "ship it",
@@ -26,6 +25,11 @@ _REQUESTS = (
 
 def test_fitted_changes_lead_requests_to_the_tools_that_serve_them(tmp_path: Path):
     """The tools have vectors that the model, as it is, makes for no request."""
+    for package in ("jax", "onnx"):
+        pytest.importorskip(package, reason="the extra [benchmark] is not installed")
+    command, fitting, models = (
+        import_module(f"benchmarks.meaning.{name}") for name in ("__main__", "fitting", "model")
+    )
     texts = np.random.default_rng(1).normal(size=(len(_REQUESTS), 384))
     texts /= np.linalg.norm(texts, axis=1, keepdims=True)
     texts = texts.astype(np.float32)
@@ -35,9 +39,9 @@ def test_fitted_changes_lead_requests_to_the_tools_that_serve_them(tmp_path: Pat
         numbers = minilm.pieces(request)
         row[: len(numbers)] = numbers
     words, shares = np.zeros((len(tools), len(tools)), dtype=np.float32), np.full(len(tools), 1 / len(tools))
-    model = read_model(minilm.model_file())
-    fitted = fit(model, Examples(texts, texts, pieces, shares, words, tools), steps=100, seed=0)
-    write(file := tmp_path / "changes.npz", model, fitted, part=1)
+    model = models.read_model(minilm.model_file())
+    fitted = fitting.fit(model, Examples(texts, texts, pieces, shares, words, tools), steps=100, seed=0)
+    command.write(file := tmp_path / "changes.npz", model, fitted, part=1)
     found = [minilm.embed_queries(_REQUESTS, changes) @ texts.T for changes in (minilm.CHANGES, file)]
     assert np.mean(found[0].argmax(axis=1) == tools) < 0.5
     assert np.mean(found[1].argmax(axis=1) == tools) == 1

@@ -101,17 +101,16 @@ def test_the_operators_configuration_ends_the_asking(
     assert len(server.asked("tools/call")) == (code == 0)
 
 
-@pytest.mark.parametrize(("answer", "code", "calls"), [("y\n", 0, 1), ("n\n", 2, 0)])
-def test_a_tool_is_called_after_consent(
-    run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, calls: int
-):
-    terminal = io.StringIO(answer)
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdin", terminal)
+@pytest.mark.parametrize(("answer", "code", "calls"), [("y", 0, 1), ("n", 2, 0)])
+def test_a_tool_is_called_after_consent(liar: Any, answer: str, code: int, calls: int):
     server = liar("read-only")
-    outcome = run("call", "make_alpha", "--command", command_line(server.target))
-    assert outcome.code == code
-    assert "Make a alpha thing" in outcome.errors or "(no description)" in outcome.errors
+    program = ["-m", "tools_search_client", "call", "make_alpha", "--command", command_line(server.target)]
+    with closing(Terminal(program, {})) as terminal:
+        asked = terminal.until("Call it? [y/N]: ")
+        terminal.enter(answer)
+        ended, _ = terminal.until_end()
+    assert ended == code
+    assert "Make a alpha thing" in asked or "(no description)" in asked
     assert len(server.asked("tools/call")) == calls
 
 
