@@ -559,7 +559,7 @@ async def limit_honored(bench: Bench) -> None:
         """Judge pages after which a single match is left, which is easily added to them."""
         matches = len({*(await other.server.whole(query)).keys})
         for limit in (50, 49, 20, 10):
-            with suppress(UnverifiableError):  # that limits may differ is for limit-may-vary to judge
+            with suppress(UnverifiableError):  # limit-may-vary judges errors
                 judge(await other.server.walk(query, (matches - 1) % limit or limit, later=[limit]))
 
     async def judge_each(other: Bench, cases: Sequence[tuple[str, int, int]]) -> None:
@@ -757,9 +757,8 @@ async def limit_may_vary(bench: Bench) -> None:
         within = len(page.items) <= other.get("limit", len(page.items))
         bench.expect(within, page.exchange, f"a second page {case} contains {len(page.items)} {bench.noun}s")
     case = "the second page with limit 1, sent again after the one with limit 3,"
-    again = await bench.server.search(
-        {**page.exchange.params, "limit": 1}
-    )  # may fail: a server may accept it only once
+    # It may fail, because a server may accept each cursor only once.
+    again = await bench.server.search({**page.exchange.params, "limit": 1})
     bench.expect(len(items_in(again)) <= 1, again, f"{case} contains {len(items_in(again))} {bench.noun}s", case=case)
     if (await bench.server.page(query, limit=2)).next_cursor is not None:
         case = "the second page with limit 1 after a first page with limit 2"
