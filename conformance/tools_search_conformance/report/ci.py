@@ -48,8 +48,7 @@ def junit(document: Mapping[str, Any]) -> str:
         suite.timestamp = document["started"]
         for name, value in _properties(document).items():
             suite.add_property(name, value)
-        for result in results:
-            suite.add_testcase(_case(result, document))
+        suite.add_testcases([_case(result, document) for result in results])
         tree.add_testsuite(suite)
     for entry in document["unavailable"]:
         suite, case = TestSuite(name=entry["cell"]), TestCase(name="cell", classname=entry["cell"])
