@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, cast
@@ -10,6 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
 from tools_search_spec import schema
+
+# So that the tests find the modules of this folder.
+sys.path.insert(0, str(Path(__file__).parent))
 
 Accepts = Callable[[str, object], bool]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tools_search_spec.agreement import disagreements
+from agreement import disagreements
 
 LEVEL = "    level: MUST NOT\n    role: server\n    text: 'A server MUST NOT return more than `limit` tools in a page.'"
 CORE = "tools-search.md"

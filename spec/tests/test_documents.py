@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from mcp_ext_tools_search import types
+from sentences import anchors, normative_sentences
 from tools_search_spec import EXTENSION_ID, METHOD, PRIMITIVES, advice, base_rules, requirements
-from tools_search_spec.sentences import anchors, normative_sentences
 
 FOLDER = Path(__file__).parents[1]
 ROOT = FOLDER.parent

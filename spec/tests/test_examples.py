@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from sentences import fences
 from tools_search_spec import EXTENSION_ID, METHOD, PRIMITIVES, Example, Primitive, examples, schema
-from tools_search_spec.sentences import fences
 from tools_search_spec.typescript import declared_names
 
 Accepts = Callable[[str, object], bool]

@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
+from sentences import fences
 from tools_search_spec import EXTENSION_ID, METHOD
-from tools_search_spec.sentences import fences
 
 pytestmark = pytest.mark.anyio
 

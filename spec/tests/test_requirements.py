@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import get_args
 
+from sentences import anchors, normative_sentences
 from tools_search_spec import ExclusionKind, Level, Requirement, Role, advice, base_rules, requirements, retired
-from tools_search_spec.sentences import anchors, normative_sentences
 
 CHECK = re.compile(r"tools-search-(server|client)-[a-z]+(?:-[a-z]+)*")
 PLANNED = re.compile(r"tools-search-(?:server|client)-[a-z]+(?:-[a-z]+)*")

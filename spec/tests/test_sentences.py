@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools_search_spec.sentences import anchors, fences, normative_sentences
+from sentences import anchors, fences, normative_sentences
 
 
 def texts(markdown: str) -> list[str]:

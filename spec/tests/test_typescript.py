@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools_search_spec.sentences import fences
+from sentences import fences
 from tools_search_spec.typescript import declaration, declared_names, typescript
 
 

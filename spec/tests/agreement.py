@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
-
-from tools_search_spec.sentences import Sentence, normative_sentences, sentences
+from sentences import Sentence, normative_sentences, sentences
 
 _FOLDER: Final = "spec/"
 _PAGE: Final = "tools-search.md"  # the page of a row that names none
