@@ -27,7 +27,7 @@ _START_SECONDS: Final = 60
 _ANSWER_SECONDS: Final = 120
 """In seconds. Long, because the first search has to wait until the tools are indexed."""
 
-ENVELOPE: Final[Mapping[str, Any]] = {
+_ENVELOPE: Final[Mapping[str, Any]] = {
     PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
     CLIENT_INFO_META_KEY: {"name": "benchmark", "version": "0"},
     CLIENT_CAPABILITIES_META_KEY: {"extensions": {EXTENSION_ID: {}}},
@@ -116,7 +116,7 @@ class Wire:
             "jsonrpc": "2.0",
             "id": self.traffic.requests,
             "method": method,
-            "params": {**params, "_meta": ENVELOPE},
+            "params": {**params, "_meta": _ENVELOPE},
         }
         body = json.dumps(request, separators=(",", ":")).encode()
         self._connection.request("POST", self._path, body, headers)

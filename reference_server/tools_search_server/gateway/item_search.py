@@ -10,7 +10,6 @@ that they also find unlisted ones (draft: Resources That Are Not Listed).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,8 +36,6 @@ from tools_search_server.gateway.public_names import split_uri
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import UpstreamSearch
 from tools_search_server.upstreams.listing import Kind, key_of
-
-logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 4
 _KEPT: Final = 8
