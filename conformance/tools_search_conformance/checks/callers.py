@@ -447,12 +447,8 @@ async def cursor_other_caller(bench: Bench) -> None:
         case = f"a cursor of another caller for the query {query!r}"
         async for page in restricted.pages_from(query, cursor, case, most=len(keys)):
             shown = [key for key in page.keys if key in keys]
-            restricted.expect(
-                not shown,
-                page.exchange,
-                f"a page contains {bench.noun}s that are hidden from this caller: {shown}",
-                case=case,
-            )
+            message = f"a page contains {bench.noun}s that are hidden from this caller: {shown}"
+            restricted.expect(not shown, page.exchange, message, case=case)
         await restricted.served({"query": query}, "a search after the cursor of another caller")
 
 

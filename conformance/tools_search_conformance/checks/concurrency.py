@@ -339,7 +339,7 @@ async def busy_refusal(bench: Bench) -> None:
             if again.result is None:  # a rate limit may only allow it in its next period
                 await anyio.sleep(_PERIOD)
                 again = await bench.server.search(exchange.params)
-            bench.require(again.result is not None, f"the same search sent alone got {again.describe()}", again)
+            bench.require_result(again, "the same search sent alone")
         answer = exchange.describe()
         if exchange.error is not None and exchange.error.code == _INTERNAL:
             answer = f"{answer} with the data {json_text(exchange.error.data)}"
@@ -479,9 +479,8 @@ async def cancelled_leaves_others(bench: Bench) -> None:
     for name, together in ((another, {"meanwhile": (another,)}), (one, {"joining": (one,)})):
         _, (neighbor,) = await _cancel(other, one, **together)
         which = "an identical" if name == one else "another"
-        case, answer = f"query {name!r}, while {which} search was cancelled", neighbor.describe()
-        message = f"a search got {answer} while {which} search was cancelled"
-        other.expect(neighbor.result is not None, neighbor, message)
+        case = f"query {name!r}, while {which} search was cancelled"
+        other.expect_result(neighbor, f"while {which} search was cancelled, a search")
         names = read_page(neighbor, case).keys
         message = f"while {which} search was cancelled, a search for {name!r} returned {names[:3]}"
         other.expect(names[:1] == [name], neighbor, message, case=case)
@@ -508,7 +507,7 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
     patience = seconds + _CANCELLED_TOGETHER * _DELAY_MS / 1000
     listed = await other.server.ask("tools/list", {}, seconds=patience)
     after = f"after {_CANCELLED_TOGETHER} searches were cancelled"
-    other.expect(listed.result is not None, listed, f"{after}, tools/list got {listed.describe()}")
+    other.expect_result(listed, f"{after}, tools/list")
     until = time.monotonic() + patience
     while True:
         exchange = await other.server.ask(METHOD, {"query": query}, seconds=patience)
@@ -520,5 +519,4 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
         async with bench.fresh(own_process=True) as another:
             for _ in range(_CANCELLED_TOGETHER):
                 await another.server.search({"query": query})
-    message = f"{after}, another one got {exchange.describe()}"
-    other.expect(exchange.result is not None, exchange, message, case=f"query {query!r}, {after}")
+    other.expect_result(exchange, f"{after}, another one", case=f"query {query!r}, {after}")

@@ -115,8 +115,7 @@ async def unlisted_readable(bench: Bench) -> None:
     await _judge_every_page(bench, collect, names=await _expansions(bench))
     for uri in [*found][:_USED]:
         read = await bench.server.ask("resources/read", {"uri": uri})
-        message = f"{uri!r} was found and is not listed, but resources/read got {read.describe()}"
-        bench.expect(read.result is not None, read, message, case=uri)
+        bench.expect_result(read, f"{uri!r} was found and is not listed, but resources/read", case=uri)
     bench.applies(bool(found), "every found resource is listed")
 
 
@@ -386,12 +385,8 @@ async def _expect_next_unchanged(bench: Bench, others: Sequence[Bench]) -> None:
     invalid: tuple[JsonObject, ...] = ({"query": ""}, {"query": "anything", "limit": 0})
     for by, method in asked if bench.profile == "fixture" else ():
         answers = list[Any]()
-        for refused in (
-            None,
-            None,
-            None,
-            *invalid,
-        ):  # the first answer is not compared, since it follows other requests
+        # The first answer is not compared, since it follows other requests.
+        for refused in (None, None, None, *invalid):
             if refused is not None:
                 await bench.server.search(refused)
             exchange = await by.server.ask(method, {})

@@ -424,8 +424,7 @@ async def contents_match(bench: Bench) -> None:
 )
 async def no_match_empty(bench: Bench) -> None:
     def judge(survey: Survey) -> None:
-        message = f"a search without a match ({NONSENSE!r}) got {survey.nothing.describe()}"
-        bench.expect(survey.nothing.result is not None, survey.nothing, message, case=f"query {NONSENSE!r}")
+        bench.expect_result(survey.nothing, f"a search without a match ({NONSENSE!r})", case=f"query {NONSENSE!r}")
 
     async def serve(query: str) -> None:
         await bench.served_without_match({"query": query}, f"a search without a match ({query!r})")

@@ -259,8 +259,7 @@ async def settings_shape(bench: Bench) -> None:
 
 async def _require_declared_served(bench: Bench, query: str) -> None:
     control = await bench.server.search({"query": query}, capabilities=DECLARED)
-    failed = f"the same search from a client that declares the extension got {control.describe()}"
-    bench.require(control.result is not None, failed, control)
+    bench.require_result(control, "the same search from a client that declares the extension")
 
 
 async def _require_undeclared_refused(bench: Bench) -> None:
@@ -411,9 +410,7 @@ async def declaration_per_request(bench: Bench) -> None:
         await _require_declared_served(other, query)
         await _expect_refused_later(other, query, "after a search that declared the extension, one that did not")
         again = await other.server.search({"query": query}, capabilities=DECLARED)
-        other.expect(
-            again.result is not None, again, f"a later search that declared the extension got {again.describe()}"
-        )
+        other.expect_result(again, "a later search that declared the extension")
     after = "after a server/discover that declared the extension"
     await _expect_refused_later(bench, query, f"{after}, a search that did not")
     if bench.cell.transport == "http" and len(bench.options.eras) > 1 and bench.can_start("core"):

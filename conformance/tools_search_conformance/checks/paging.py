@@ -316,8 +316,7 @@ async def pages_end(bench: Bench) -> None:
         judge(walk)
         if walk.pages[-1].next_cursor == "":  # an empty string is a cursor, unlike no `nextCursor`
             after = await bench.server.search({"query": walk.query, "cursor": ""})
-            message = f"the last page has an empty nextCursor, and following it got {after.describe()}"
-            bench.expect(after.result is not None, after, message, case=walk.case)
+            bench.expect_result(after, "the last page has an empty nextCursor, and following it", case=walk.case)
 
 
 @server_check(
@@ -364,12 +363,8 @@ async def cache_scope_stable(bench: Bench) -> None:
         first = (walk.pages[0].exchange.result or {}).get("cacheScope")
         for page in walk.pages[1:]:
             scope = (page.exchange.result or {}).get("cacheScope")
-            bench.expect(
-                scope == first,
-                page.exchange,
-                f"cacheScope is {scope!r} but was {first!r} on the first page",
-                case=walk.case,
-            )
+            message = f"cacheScope is {scope!r} but was {first!r} on the first page"
+            bench.expect(scope == first, page.exchange, message, case=walk.case)
 
 
 @server_check(
@@ -539,7 +534,7 @@ async def cursor_forged(bench: Bench) -> None:
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)
     once = await bench.server.search(following)
-    bench.require(once.result is not None, f"the second page got {once.describe()}", once)
+    bench.require_result(once, "the second page")
     await bench.served(following, "a cursor sent a second time")
     # Another search in between must not invalidate the cursor: a server may keep only the last search.
     await bench.server.search({"query": NONSENSE})

@@ -304,15 +304,10 @@ async def query_long(bench: Bench) -> None:
             continue
         case = f"query of {length:,} characters"
         fitting = exchange.result is not None or exchange.error_code == INVALID_PARAMS
-        bench.expect(
-            fitting,
-            exchange,
-            f"a {case} got {exchange.describe()} instead of a result or error {INVALID_PARAMS}",
-            case=case,
-        )
+        message = f"a {case} got {exchange.describe()} instead of a result or error {INVALID_PARAMS}"
+        bench.expect(fitting, exchange, message, case=case)
         after = await bench.server.search(good)
-        later = f"a plain search after a {case} got {after.describe()}"
-        bench.expect(after.result is not None, after, later, case=case)
+        bench.expect_result(after, f"a plain search after a {case}", case=case)
 
 
 @server_check(
@@ -332,11 +327,7 @@ async def query_unusual_characters(bench: Bench) -> None:
 
     async def serve_named(case: tuple[str, str]) -> None:
         await serve_trap(case)
-        what = case[0]
-        after = await bench.server.search(good)
-        bench.expect(
-            after.result is not None, after, f"a plain search after a query with {what} got {after.describe()}"
-        )
+        bench.expect_result(await bench.server.search(good), f"a plain search after a query with {case[0]}")
 
     async def serve_pages(case: tuple[str, str]) -> None:
         what, query = f"a query with matches and {case[0]}", f"{word} {case[1]}"
@@ -368,12 +359,10 @@ async def surrogates_survived(bench: Bench) -> None:
         sent = await bench.server.ask(bench.method, {"query": query}, seconds=0.25)
         deaths = [ended for ended, _ in bench.recorder.deaths]
         bench.expect(not deaths, sent, f"at the {case}, {', '.join(deaths)}", case=case)
-        after = await bench.server.search(good)
-        bench.expect(after.result is not None, after, f"a plain search after the {case} got {after.describe()}")
+        bench.expect_result(await bench.server.search(good), f"a plain search after the {case}")
     if (odd := await _odd_searches_of_others(bench)) is not None:
         bench.expect(not odd.deaths, odd.sent, f"{odd.what}: {', '.join(odd.deaths)}", case=odd.what)
-        got = odd.after.describe()
-        bench.expect(odd.after.result is not None, odd.after, f"a plain search after {odd.what} got {got}")
+        bench.expect_result(odd.after, f"a plain search after {odd.what}")
 
 
 @dataclass(frozen=True)
@@ -514,16 +503,11 @@ async def error_data(bench: Bench) -> None:
         case = f"params {json_text(exchange.params)}"
         bench.expect(data is not None, exchange, "the error has no `data`", case=case)
         wrong = complaint(data, "InvalidParamsData")
-        bench.expect(
-            wrong is None, exchange, f"the error's `data` does not conform to the schema at {wrong}", case=case
-        )
+        message = f"the error's `data` does not conform to the schema at {wrong}"
+        bench.expect(wrong is None, exchange, message, case=case)
         named = (as_object(data) or {}).get("field")
-        bench.expect(
-            named == field,
-            exchange,
-            f"the error's `data.field` is {named!r}, but the invalid member is {field!r}",
-            case=case,
-        )
+        message = f"the error's `data.field` is {named!r}, but the invalid member is {field!r}"
+        bench.expect(named == field, exchange, message, case=case)
 
 
 @server_check(
@@ -613,12 +597,8 @@ async def limit_clamped(bench: Bench) -> None:
         if not page.items and page.next_cursor is None:
             small = await _second_page(bench)
             under_two = await bench.served({**(small or second), "limit": 2}, "a second page with limit 2")
-            bench.expect(
-                not under_two.items,
-                page.exchange,
-                f"{case} is empty, but with limit 2 it has {under_two.keys}",
-                case=case,
-            )
+            message = f"{case} is empty, but with limit 2 it has {under_two.keys}"
+            bench.expect(not under_two.items, page.exchange, message, case=case)
 
 
 @server_check(
@@ -746,9 +726,8 @@ async def limit_may_vary(bench: Bench) -> None:
         if exchange.error is not None:  # a server may accept each cursor only once
             _, fresh = await bench.page_with_cursor(query, limit=first)
             control = await bench.server.search({**issued, "cursor": fresh})
-            message = f"a cursor sent with the same limit as the first page also got {control.describe()}"
-            bench.require(control.result is not None, message, control)
-        bench.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
+            bench.require_result(control, "a cursor sent with the same limit as the first page also")
+        bench.expect_result(exchange, case, case=case)
         return read_page(exchange, case)
 
     query = await bench.query_with_two_matches()

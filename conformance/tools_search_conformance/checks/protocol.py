@@ -81,8 +81,7 @@ async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
     if exchange.result is None:
         after = await bench.server.search({"query": await bench.key_query(), "limit": 1})
         bench.require_result(after, "a search with an ordinary id")
-    message = f"a search with the id {shown} got {exchange.describe()}"
-    bench.expect(exchange.result is not None, exchange, message, case=f"id {shown}")
+    bench.expect_result(exchange, f"a search with the id {shown}", case=f"id {shown}")
     _expect_same_id(bench, exchange)
 
 
@@ -150,7 +149,7 @@ async def notification_unanswered(bench: Bench) -> None:
             received = f"HTTP status {status}" if status else notified.describe()
             message = f"{notified.method} without an id got {received} instead of HTTP status {_ACCEPTED}"
             bench.expect(fitting, notified, message, case=case)
-        bench.expect(after.result is not None, after, f"a search after {case} got {after.describe()}", case=case)
+        bench.expect_result(after, f"a search after {case}", case=case)
 
 
 @server_check(
@@ -248,8 +247,7 @@ async def messages_in_pieces(bench: Bench) -> None:
     for exchange in await bench.server.in_pieces(searches, amid):
         if busy_seconds(exchange) is not None:
             continue  # a server may be too busy for any search
-        message = f"a search sent in two parts got {exchange.describe()}"
-        bench.expect(exchange.result is not None, exchange, message, case="a search in two parts")
+        bench.expect_result(exchange, "a search sent in two parts", case="a search in two parts")
 
 
 @server_check(

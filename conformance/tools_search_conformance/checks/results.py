@@ -113,7 +113,7 @@ async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> Non
 async def result_schema(bench: Bench) -> None:
     def expect_shape(exchange: Exchange) -> None:
         query = exchange.sent["params"]["query"]
-        bench.require(exchange.result is not None, f"a search for {query!r} got {exchange.describe()}", exchange)
+        bench.require_result(exchange, f"a search for {query!r}")
         wrong = complaint(exchange.result, page_schema(bench.cell.era, bench.primitive))
         bench.expect(
             wrong is None, exchange, f"the result does not conform to the schema at {wrong}", case=f"query {query!r}"

@@ -188,6 +188,10 @@ class Workbench:
         if not condition:
             raise ViolationError(message, exchange, case)
 
+    def expect_result(self, exchange: Exchange, what: str, *, case: str | None = None) -> None:
+        """Expect a request to return a result."""
+        self.expect(exchange.result is not None, exchange, f"{what} got {exchange.describe()}", case=case)
+
     def require(
         self, condition: bool, message: str, exchange: Exchange | None = None, *, consequence_of: str | None = None
     ) -> None:

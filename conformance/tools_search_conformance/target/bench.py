@@ -718,7 +718,7 @@ class Bench(Workbench):
 
     async def expect_page(self, exchange: Exchange, case: str, *, control: Bench | None = None) -> Page:
         """Expect an answer to be a page, as `served` does."""
-        self.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
+        self.expect_result(exchange, case, case=case)
         try:
             return read_page(exchange, case)
         except UnverifiableError:
@@ -838,8 +838,7 @@ class Bench(Workbench):
         if self._control is not None and self._control[0] == params and self._control[1] is self.recorder.last:
             return  # it was served just now, after the refusal before this one
         exchange = await self.server.search(params)
-        message = f"a valid request, sent for comparison with {case}, got {exchange.describe()}"
-        self.require(exchange.result is not None, message, exchange)
+        self.require_result(exchange, f"a valid request, sent for comparison with {case},")
         self._control = params, exchange
 
 
