@@ -7,7 +7,15 @@ import json
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +45,7 @@ from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
 from tools_search_server.gateway import shared_index  # noqa: E402
 from tools_search_server.gateway.gateway import GatewayOptions  # noqa: E402
 from tools_search_server.programs.cli import command  # noqa: E402
+from tools_search_server.programs.database import checked_index  # noqa: E402
 from tools_search_server.programs.gateway import gateway_program  # noqa: E402
 
 SECONDS = 60
@@ -55,6 +64,13 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.address = embedded_address(folder)
+
+    def other(self, name: str, encoding: str = "UTF8") -> str:
+        """Return the address of an empty database in this server."""
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            connection.execute(f"drop database if exists {name}")
+            connection.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")
+        return self.address.replace("/postgres?", f"/{name}?")
 
     def reader(self) -> str:
         """Return the name of a role that may do nothing else than it is allowed."""
@@ -166,16 +182,44 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
         (["--catalog", "{address}", "--catalog-name", "missing"], "has no catalog 'missing'"),
         (["--index", "{address}"], "--index requires --config"),
         (["--catalog", "{address}", "--least-confidence", "0.1"], "remove --semantic, --multilingual"),
+        (["status", "--database", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
+        (["--catalog", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
+        (["import", "{file}", "--to", "{LATIN1}"], "create database NAME encoding 'UTF8' template template0"),
+        (["import", "{file}", "--to", "{SQL_ASCII}"], "create database NAME encoding 'UTF8' template template0"),
     ],
 )
 def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
     database: Database, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
-    filled = [one.replace("{file}", file).replace("{address}", database.address) for one in arguments]
+    given = {"{file}": lambda: file, "{address}": lambda: database.address, "{empty}": lambda: database.other("empty"),
+             **{f"{{{name}}}": partial(database.other, "odd", name) for name in ("LATIN1", "SQL_ASCII")}}  # fmt: skip
+    filled = [given[one]() if one in given else one for one in arguments]
     refused = run(*filled)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert says in refused.stderr
+
+
+@pytest.mark.anyio
+async def test_nothing_depends_on_the_encoding_that_a_role_has_for_its_connections(
+    database: Database, servers: Any, tmp_path: Path
+) -> None:
+    tool = TEAS[0] | {"name": "чай", "description": "Заваривает чай, 茶."}
+    file = written(tmp_path / "tools.json", {"tools": [tool]})
+    with psycopg.connect(database.address, autocommit=True) as connection:
+        connection.execute("alter role postgres set client_encoding = 'LATIN1'")
+        try:
+            named = "--name", "чай"
+            assert "1 tools are in" in run("import", file, "--to", database.address, *named).output
+            assert "1 tools of" in run("reindex", "--database", database.address, *named).output
+            assert "чай: 1 tools" in run("status", "--database", database.address).output
+            url = servers.start_http("--catalog", database.address, "--catalog-name", "чай")
+            with anyio.fail_after(SECONDS):
+                async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+                    found = await search_tools(client, "茶 чай")
+        finally:
+            connection.execute("alter role postgres reset client_encoding")
+    assert [one.description for one in found.tools] == [tool["description"]]
 
 
 @pytest.mark.anyio
@@ -470,6 +514,27 @@ async def test_a_shared_index_that_cannot_be_written_is_searched_for_what_it_has
         assert [tool.name for tool in found.tools] == ["kitchen__plain"]
     assert (before.ttl_ms, [found.ttl_ms for found in meanwhile], after.ttl_ms) == (5000, [0, 0], 5000)
     assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_is_started_while_its_index_cannot_be_written_searches_what_it_has(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    def started() -> AbstractAsyncContextManager[Client]:
+        return sharing(database.address, database.address, "replicated", tmp_path, raw("growing", tmp_path))
+
+    with anyio.fail_after(SECONDS):
+        async with started() as client:
+            before = await search_tools(client, "plain tool")
+        with read_only(database.address):
+            assert checked_index(database.address)
+            async with started() as client:
+                meanwhile = await search_tools(client, "plain tool")
+                await grow(client, "fresh")
+                later = await search_tools(client, "plain tool")
+    for found in before, meanwhile, later:
+        assert [tool.name for tool in found.tools] == ["kitchen__plain"]
+    assert (before.ttl_ms, meanwhile.ttl_ms, later.ttl_ms) == (5000, 0, 0)
 
 
 @pytest.mark.anyio

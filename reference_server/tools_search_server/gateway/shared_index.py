@@ -35,6 +35,7 @@ from tools_search_ranking.postgres import (
     is_out_of_connections,
     update_catalog,
 )
+from tools_search_ranking.postgres.schema import OPTIONS
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.views import View
@@ -53,12 +54,12 @@ _BATCH: Final = 2_000
 """Maximum number of changed tools per update."""
 
 _WRITING: Final[Mapping[str, Any]] = {
+    **OPTIONS,
     "connect_timeout": 3,
     "tcp_user_timeout": 5_000,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
-    "prepare_threshold": None,  # poolers support no prepared statements, and no options either
 }
 """Connection timeouts for writes. Searches wait for writes, so they must not hang if the database is unreachable."""
 
@@ -146,7 +147,7 @@ class SharedIndex:
 
         Raises:
             psycopg.Error: The database is unreachable.
-            _RestingError: It was unreachable a moment ago, or it refuses writes and does not have the catalog.
+            _RestingError: It was unreachable a moment ago.
         """
         async with self._lock:
             now = anyio.current_time()
@@ -166,9 +167,7 @@ class SharedIndex:
                     reason = "no more connections" if is_out_of_connections(error) else f"SQLSTATE {error.sqlstate}"
                     logger.warning("the index lacks new tools: the database refuses writes: %s", reason)
                     self._writes_rest_until = anyio.current_time() + _REST_SECONDS
-            if known != catalog:
-                raise _RestingError(self._writes_rest_until)
-            return catalog, written is tools
+            return catalog, known == catalog and written is tools
 
     def _catalog_of_toolsets(self) -> str:
         """Return the catalog's name, which is different for each way in which toolsets divide servers into parts."""

@@ -31,8 +31,6 @@ _SCHEMES: Final = ("postgres://", "postgresql://", _EMBEDDED)
 _LINES: Final = (".jsonl", ".ndjson")
 _REPORT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 5
-_PLAIN: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
-"""Connection options that leave no state behind for a pooler's next client."""
 
 
 def is_database(source: str) -> bool:
@@ -49,12 +47,11 @@ def checked_catalog(source: str, name: str) -> str:
         ConfigurationError: The database cannot be reached, or has no such catalog.
     """
     with _connected(_CATALOG_OPTION, source) as (connection, address):
-        from tools_search_ranking.postgres.schema import READ_NAMES, require_version
+        from tools_search_ranking.postgres.schema import read_names, require_version
 
         if source.startswith(_EMBEDDED) and not _has(connection):
             write_catalog(connection, name, bundled_catalog())
-        row = connection.execute(READ_NAMES).fetchone()
-        require_version(row[0] if row else ())
+        require_version(read_names(connection))
         if not _has(connection, name):
             problem = f"has no catalog {name!r} that this role may search. Run `tools-search-server import` first."
             raise ConfigurationError(_CATALOG_OPTION, [problem])
@@ -89,13 +86,14 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
         import psycopg
         from tools_search_ranking.postgres import ImportingError, SchemaError
         from tools_search_ranking.postgres.embedded import embedded_address
+        from tools_search_ranking.postgres.schema import OPTIONS
     except ImportError:
         raise ConfigurationError(option, [f"needs psycopg. {install_command('postgres')}"]) from None
     try:
         address = source
         if source.startswith(_EMBEDDED):
             address = embedded_address(Path(source.removeprefix(_EMBEDDED)))
-        with psycopg.connect(address, **_PLAIN, connect_timeout=_CONNECT_SECONDS) as connection:
+        with psycopg.connect(address, **OPTIONS, autocommit=True, connect_timeout=_CONNECT_SECONDS) as connection:
             yield connection, address
     except (MissingExtraError, SchemaError, OSError) as error:
         raise ConfigurationError(option, [f"{error}"]) from None
@@ -173,10 +171,11 @@ def reindex(*, database: str, name: str) -> None:
     with _refusals(), _connected("--database", database) as (connection, address):
         import psycopg
         from tools_search_ranking.postgres import migrate, reindex_catalog
+        from tools_search_ranking.postgres.schema import OPTIONS
 
         migrate(connection)
         # The tools are read while they are written, which takes two connections.
-        with psycopg.connect(address, **_PLAIN) as reading:
+        with psycopg.connect(address, **OPTIONS, autocommit=True) as reading:
             try:
                 written = reindex_catalog(connection, reading, name, on_progress=_reporter())
             except LookupError:
@@ -188,11 +187,12 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
     """Print the catalogs in a database. Return whether the schema and all catalogs are of this program's version."""
     with _refusals(), _connected("--database", database) as (connection, _):
         from tools_search_ranking.postgres.analysis import ANALYSIS
-        from tools_search_ranking.postgres.schema import READ_NAMES, problem_of
+        from tools_search_ranking.postgres.schema import problem_of, read_names, require_version
 
-        row = connection.execute(READ_NAMES).fetchone()
-        migrations = row[0] if row else ()
+        migrations = read_names(connection)
         problem = problem_of(migrations)
+        if not migrations:
+            require_version(migrations)
         rows = connection.execute(
             "select name, revision, made, analysis, (select coalesce(sum(tools), 0)::int "
             "from tools_search.audience where audience.generation = generation.id) "

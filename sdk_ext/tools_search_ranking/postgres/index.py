@@ -21,7 +21,7 @@ from psycopg import errors
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from tools_search_ranking.postgres.request import SEARCH, parameters
-from tools_search_ranking.postgres.schema import READ_NAMES, Connection, SchemaError, require_version
+from tools_search_ranking.postgres.schema import OPTIONS, READ_NAMES, Connection, SchemaError, require_version
 from tools_search_ranking.postings import members_in
 
 MOST_PLACES: Final = 20_000
@@ -158,7 +158,7 @@ class PostgresIndex:
     """A catalog in the database that implements the ranking interface, for one thread at a time.
 
     Args:
-        connection: A connection in autocommit mode, whose role may search the catalog.
+        connection: A connection in autocommit mode and in UTF-8, whose role may search the catalog.
         catalog: Name of the catalog.
         groups: The caller's groups; `None` to see every tool.
     """
@@ -211,11 +211,11 @@ class PostgresPool:
             timeout=_WAITING_SECONDS,
             # Do not wait for a database that is unreachable.
             kwargs={
+                **OPTIONS,
                 "autocommit": True,
                 "connect_timeout": _CONNECT_SECONDS,
                 "tcp_user_timeout": _STATEMENT_MILLISECONDS,
                 "application_name": "tools-search",
-                "prepare_threshold": None,  # behind a pooler, the next connection may lack a prepared statement
             },
         )
         self._checked = WeakSet[psycopg.AsyncConnection[_Row]]()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from typing import Any, Final, LiteralString, TypeAlias, cast
 
 import psycopg
+from psycopg.errors import InsufficientPrivilege, InvalidSchemaName, UndefinedTable
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+OPTIONS: Final[Mapping[str, Any]] = {
+    "client_encoding": "UTF8",  # roles and databases may have others, without most characters
+    "prepare_threshold": None,  # behind a pooler, the next client of a connection may meet a prepared statement
+}
+"""Options of every connection to a database."""
 
 _LOCK: Final = 0x746F6F6C  # advisory lock: one process at a time changes the schema
 
@@ -34,14 +42,27 @@ NAMES: Final = tuple(_migrations())
 READ_NAMES: Final[LiteralString] = "select coalesce(array_agg(name order by number), '{}') from tools_search.migration"
 
 
+def read_names(connection: Connection) -> Sequence[str]:
+    """Return the names of a database's migrations; none if it has no schema that this role may use."""
+    with suppress(UndefinedTable, InvalidSchemaName, InsufficientPrivilege), connection.transaction():
+        row = connection.execute(READ_NAMES).fetchone()
+        return row[0] if row else ()
+    return ()
+
+
 def migrate(connection: Connection) -> None:
     """Create the schema or migrate it to this version. Existing data is kept.
 
     Raises:
-        SchemaError: The schema is from a version that this one cannot migrate, or belongs to another role.
+        SchemaError: The schema is from a version that this one cannot migrate, or belongs to another role, or the
+            database has another encoding than UTF-8.
         psycopg.Error: The role lacks permission, or the database failed. Nothing has changed.
     """
+    if tuple(read_names(connection)) == NAMES:  # a database that cannot be written may have nothing to migrate
+        _require_owner(connection)
+        return
     with connection.transaction():
+        _require_encoding(connection)
         connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
         if not connection.execute("select from pg_namespace where nspname = 'tools_search'").fetchall():
             connection.execute("create schema tools_search")
@@ -59,6 +80,14 @@ def migrate(connection: Connection) -> None:
             if number > len(done):
                 connection.execute(statements)
                 connection.execute("insert into migration values (%s, %s)", [number, name])
+
+
+def _require_encoding(connection: Connection) -> None:
+    """Refuse a database that cannot store, or does not know, the characters of all words."""
+    row = connection.execute("show server_encoding").fetchone()
+    if row is not None and row[0] != "UTF8":
+        advice = "create database NAME encoding 'UTF8' template template0"
+        raise SchemaError(f"this database has the encoding {row[0]}: use one in UTF-8 (`{advice}`)")
 
 
 def _require_owner(connection: Connection) -> None:
