@@ -51,6 +51,8 @@ def test_a_file_may_state_answers(tmp_path: Path) -> None:
         (json.dumps({"tools": [TOOL], "hidden": {"token": "a"}}), "hidden.token"),
         ("[" * 100_000, "nested too deeply"),
         ('{"tools": [], "x": ' + "9" * 5_000 + "}", "a number that is too long"),
+        ('{"tools": [], "x": [-Infinity]}', "an infinity"),
+        ('{"tools": [], "x": {"\\udc00": 1}}', "half a surrogate pair"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:

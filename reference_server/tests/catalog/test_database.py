@@ -183,6 +183,9 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
         (["--index", "{address}"], "--index requires --config"),
         (["--catalog", "{address}", "--least-confidence", "0.1"], "remove --semantic, --multilingual"),
         (["status", "--database", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
+        (["import", "{file}", "--to", "{address}", "--name", "\udcff"], "not printable"),
+        (["reindex", "--database", "{address}", "--name", "\udcff"], "not printable"),
+        (["--catalog", "{address}", "--catalog-name", "\udcff"], "not printable"),
         (["--catalog", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
         (["import", "{file}", "--to", "{LATIN1}"], "create database NAME encoding 'UTF8' template template0"),
         (["import", "{file}", "--to", "{SQL_ASCII}"], "create database NAME encoding 'UTF8' template template0"),
@@ -198,6 +201,37 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
     refused = run(*filled)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert says in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("tools.jsonl", b'{"name": "caf\xe9"}', "is not UTF-8 text. Save it as UTF-8."),
+        ("tools.jsonl", b"[" * 100_000, "line 1 is not the definition of an MCP tool"),
+        ("tools.jsonl", b'{"name": "one", "inputSchema": {"type": "object", "x": NaN}}', "line 1 is not"),
+        (
+            "tools.jsonl",
+            b'{"name": "one", "description": "\\ud83d", "inputSchema": {"type": "object"}}',
+            "line 1 is not",
+        ),
+        ("tools.json", b'{"tools": [], "answers": {"\\ud83d": {"content": []}}}', "half a surrogate pair"),
+        ("tools.json", b'{"tools": [{"x": NaN}]}', "contains NaN"),
+        ("tools.json", b'{"tools": [], "prompts": [{"name": "p"}]}', "has prompts, which a database does not store"),
+    ],
+)
+def test_what_a_file_has_and_a_database_cannot_hold_is_refused(
+    database: Database, tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    refused = run("import", str(tmp_path / name), "--to", database.address, "--name", "refused")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert says in refused.stderr
+
+
+def test_files_of_any_editor_are_imported(database: Database, tmp_path: Path) -> None:
+    lines = tmp_path / "tools.jsonl"
+    lines.write_text("\n".join(map(json.dumps, TEAS)), encoding="utf-8-sig")
+    assert "5 tools are in" in run("import", str(lines), "--to", database.address, "--name", "marked").stdout
 
 
 @pytest.mark.anyio

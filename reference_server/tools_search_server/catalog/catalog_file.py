@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from mcp_types import CallToolResult, Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
@@ -84,7 +84,7 @@ def read_catalog(file: str | PathLike[str]) -> CatalogFile:
             answer is not a tool call result, or `hidden` or `unreadable` does not contain lists of names.
     """
     try:
-        return CatalogFile.model_validate(json.loads(Path(file).read_text(encoding="utf-8-sig")), by_name=False)
+        return CatalogFile.model_validate(parsed(Path(file).read_text(encoding="utf-8-sig")), by_name=False)
     except OSError as error:
         problem = f"cannot be read ({error.strerror}). Name a catalog file that exists."
     except UnicodeDecodeError:
@@ -98,8 +98,26 @@ def read_catalog(file: str | PathLike[str]) -> CatalogFile:
         advice = 'Write {"tools": [Tool, ...]}, each as in the MCP schema.'
         problem = f"{validation_problem(error.errors(include_url=False)[0])}. {advice}"
     except ValueError:  # an integer of thousands of digits
-        problem = "contains a number that is too long. Is it a catalog file?"
+        problem = (
+            "contains NaN, an infinity, half a surrogate pair, or a number that is too long. Is it a catalog file?"
+        )
     raise ConfigurationError(str(file), [problem])
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: It is not JSON, or contains what no message can: NaN, an infinity, or half a surrogate pair.
+    """
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    value = json.loads(text, parse_constant=refuse)
+    if "\\u" in text:  # only an escape can be half a pair
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def bundled_catalog() -> CatalogFile:

@@ -17,7 +17,7 @@ import click
 from tools_search_hosts import ConfigurationError
 from tools_search_ranking.extras import MissingExtraError, install_command
 
-from tools_search_server.catalog.catalog_file import CatalogFile, bundled_catalog, read_catalog
+from tools_search_server.catalog.catalog_file import CatalogFile, bundled_catalog, parsed, read_catalog
 
 if TYPE_CHECKING:
     from tools_search_ranking.postgres import ToolEntry
@@ -31,6 +31,18 @@ _SCHEMES: Final = ("postgres://", "postgresql://", _EMBEDDED)
 _LINES: Final = (".jsonl", ".ndjson")
 _REPORT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 5
+
+
+class CatalogName(click.ParamType[str]):
+    """The name of a catalog, which is text that a database can store."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return `value`, or fail as a usage error."""
+        if not value.isprintable():
+            self.fail(f"{value!r} has characters that are not printable.", param, ctx)
+        return value
 
 
 def is_database(source: str) -> bool:
@@ -140,7 +152,9 @@ Examples:
 @click.command("import", short_help="Import the tools in a file into a database.", epilog=_IMPORT_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--to", "database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
-@click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
+@click.option(
+    "--name", type=CatalogName(), metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog."
+)
 @click.option("--reader", "readers", metavar="ROLE", multiple=True,
               help="Let this role search the catalog, and do nothing else.")  # fmt: skip
 def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -> None:
@@ -151,10 +165,10 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
     """
     with _refusals(), _connected("--to", database) as (connection, _):
         if file.suffix in _LINES or str(file) == "-":
-            with click.open_file(str(file), encoding="utf-8") as lines:
+            with click.open_file(str(file), encoding="utf-8-sig") as lines:
                 written = _write(connection, name, _entries_of(lines))
         else:
-            written = write_catalog(connection, name, read_catalog(file))
+            written = write_catalog(connection, name, _storable(read_catalog(file)))
         for role in readers:
             connection.execute("select tools_search.allow(%s::name, %s)", [role, name])
         click.echo(f"{written:,} tools are in the catalog {name!r}")
@@ -162,7 +176,9 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
 
 @click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
 @click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
-@click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
+@click.option(
+    "--name", type=CatalogName(), metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog."
+)
 def reindex(*, database: str, name: str) -> None:
     """Rebuild a catalog's index with this version of the program. Searches continue meanwhile.
 
@@ -233,6 +249,20 @@ def _write(
     return import_catalog(connection, name, entries, facts=facts, on_progress=_reporter())
 
 
+def _storable(contents: CatalogFile) -> CatalogFile:
+    """Return `contents`.
+
+    Raises:
+        ConfigurationError: They have more than tools, which would be lost.
+    """
+    others = ("resources", "resource_templates", "prompts", "contents", "unreadable")
+    if lost := [other for other in others if getattr(contents, other)]:
+        own = ", ".join(lost)
+        problem = f"has {own}, which a database does not store. Remove them, or serve the file itself with `--catalog`."
+        raise ConfigurationError("FILE", [problem])
+    return contents
+
+
 def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
     """Yield the tools in lines of JSON.
 
@@ -243,14 +273,21 @@ def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
 
     from tools_search_server.catalog.database import catalog_entries
 
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_decoded(lines), start=1):
         if line.strip():
             try:
-                tool = Tool.model_validate(json.loads(line), by_name=False)
+                tool = Tool.model_validate(parsed(line), by_name=False)
                 contents = CatalogFile(tools=[tool])
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise ConfigurationError("FILE", [f"line {number} is not the definition of an MCP tool"]) from None
             yield from catalog_entries(contents)
+
+
+def _decoded(lines: IO[str]) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError:
+        raise ConfigurationError("FILE", ["is not UTF-8 text. Save it as UTF-8."]) from None
 
 
 def _reporter() -> Callable[[int], None]:

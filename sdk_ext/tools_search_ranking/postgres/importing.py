@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -42,7 +43,7 @@ from tools_search_ranking.postgres.copying import (
     integers,
     texts,
 )
-from tools_search_ranking.postgres.schema import Connection
+from tools_search_ranking.postgres.schema import WITHOUT_TIME_LIMITS, Connection
 
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
@@ -53,6 +54,12 @@ _FEW: Final = 8
 
 The order of levels matters only for terms with more postings than a search reads. With so few in each block, a term has
 less than that in up to a million tools."""
+
+_NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+"""Unlike names and definitions, groups and answers are stored as they are."""
+
+_MOST_QUOTED: Final = 100
+"""Maximum number of characters of a name in an error."""
 
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
 _MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
@@ -71,8 +78,6 @@ _WITHOUT_STATISTICS: Final = sql.SQL(
     )
 )
 """As in `0003_readers.sql`, for the reason given there."""
-
-_SAME_NAME: Final = "two of these tools have the same name: give each a unique name"
 
 _REMOVING: Final[tuple[LiteralString, ...]] = (
     "insert into pg_temp.counted select unnest(terms), audience, -1 from tools_search.document "
@@ -276,6 +281,7 @@ def import_catalog(
     """
     written = 0
     with connection.transaction():
+        connection.execute(WITHOUT_TIME_LIMITS)
         generation = _new_generation(connection, catalog, facts or {})
         writer = _Writer(Analyzer(), generation, {})
         remaining = iter(entries)
@@ -298,10 +304,11 @@ def import_catalog(
             [written, writer.analyzer.last, generation],
         )
         try:
-            for table in _PARTITIONED:
-                _index(connection, table, generation)
+            with connection.transaction():
+                for table in _PARTITIONED:
+                    _index(connection, table, generation)
         except UniqueViolation:
-            raise ImportingError(_SAME_NAME) from None
+            raise _same_name(_repeated(connection, generation)) from None
         for table in _PARTITIONED:  # last, to be brief: from here to the end, this locks the tables of all catalogs
             connection.execute(
                 sql.SQL("alter table {} attach partition {} for values in ({})").format(
@@ -346,6 +353,7 @@ def reindex_catalog(
 
     def entries(generation: int) -> Iterator[ToolEntry]:
         with reading.transaction(), reading.cursor("definitions") as cursor:
+            reading.execute(WITHOUT_TIME_LIMITS)
             cursor.execute(
                 "select definition, groups, answer from tools_search.tool join tools_search.audience "
                 "on audience.generation = tool.generation and audience.id = tool.audience "
@@ -355,7 +363,9 @@ def reindex_catalog(
             for definition, groups, answer in cursor:
                 yield ToolEntry(json.loads(definition), groups, answer)
 
-    with connection.transaction():  # waits for a running import; otherwise this would read the tools it replaces
+    with connection.transaction():
+        connection.execute(WITHOUT_TIME_LIMITS)
+        # This waits for a running import; otherwise it would read the tools that the import replaces.
         generation, facts, *_ = _locked(connection, catalog)
         return import_catalog(connection, catalog, entries(generation), facts=facts, on_progress=on_progress)
 
@@ -374,10 +384,14 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         ImportingError: A definition is not an MCP tool, or two have the same name.
         psycopg.Error: The database failed, or the role lacks permission.
     """
+    read = list(_read(added, 0))
+    added_names = Counter(tool.name for _, tool in read)
+    if repeated := [name for name, count in added_names.items() if count > 1]:
+        raise _same_name(repeated[0])
     with connection.transaction():
+        connection.execute(WITHOUT_TIME_LIMITS)
         generation, _, last_tool, last_term = _locked(connection, catalog)
-        read = list(_read(added, 0))
-        names = {*removed, *(tool.name for _, tool in read)}
+        names = {*removed, *added_names}
         connection.execute(_COUNTED)
         _remove(connection, generation, [name.encode("utf-8", "surrogatepass") for name in names])
         analyzer = Analyzer(_known_terms(connection, generation, read), last_term)
@@ -386,10 +400,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         ).fetchall()
         writer = _Writer(analyzer, generation, {tuple(groups): number for groups, number in audiences})
         rows = writer.rows(last_tool + 1, read)
-        try:
-            _add(connection, generation, rows, {key: own for key, own in analyzer.known.items() if own > last_term})
-        except UniqueViolation:
-            raise ImportingError(_SAME_NAME) from None
+        _add(connection, generation, rows, {key: own for key, own in analyzer.known.items() if own > last_term})
         _write_audiences(connection, generation, writer)
         connection.execute(
             "update tools_search.generation set last_tool = %s, last_term = %s where id = %s",
@@ -478,7 +489,21 @@ def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, 
     for number, entry in enumerate(chunk, start=before + 1):
         if not (tools := valid_tools([entry.definition])):
             raise ImportingError(f"tool {number} is not a definition of an MCP tool")
+        for owner, text in (("the answer", entry.answer or ""), *(("a group", group) for group in entry.groups)):
+            if _NOT_TEXT.search(text):
+                raise ImportingError(f"{owner} of tool {number} has a character that PostgreSQL does not store as text")
         yield entry, tools[0]
+
+
+def _same_name(name: str) -> ImportingError:
+    return ImportingError(f"two tools have the name {name[:_MOST_QUOTED]!r}: give each a unique name")
+
+
+def _repeated(connection: Connection, generation: int) -> str:
+    """Return a name that two tools of an unfinished generation have."""
+    statement = sql.SQL("select name from {} group by name having count(*) > 1 limit 1")
+    ((name,),) = connection.execute(statement.format(_partition("tool", generation))).fetchall()
+    return bytes(name).decode("utf-8", "surrogatepass")
 
 
 def _copy(connection: Connection, generation: int, rows: _Rows) -> None:

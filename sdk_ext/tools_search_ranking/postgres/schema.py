@@ -19,6 +19,12 @@ OPTIONS: Final[Mapping[str, Any]] = {
 }
 """Options of every connection to a database."""
 
+WITHOUT_TIME_LIMITS: Final[LiteralString] = (
+    "select set_config(name, '0', true) from pg_settings where name in "
+    "('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""For a transaction that writes a whole catalog: the limits of a role are meant for requests."""
+
 _LOCK: Final = 0x746F6F6C  # advisory lock: one process at a time changes the schema
 
 
@@ -62,6 +68,7 @@ def migrate(connection: Connection) -> None:
         _require_owner(connection)
         return
     with connection.transaction():
+        connection.execute(WITHOUT_TIME_LIMITS)
         _require_encoding(connection)
         connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
         if not connection.execute("select from pg_namespace where nspname = 'tools_search'").fetchall():

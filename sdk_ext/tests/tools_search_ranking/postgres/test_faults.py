@@ -391,6 +391,31 @@ def test_an_import_whose_connection_is_cut_leaves_what_was_there(cluster: Cluste
     assert (len(_names(address, "old")), _names(address, "new")) == (30, set())
 
 
+def test_time_limits_of_a_role_do_not_end_what_writes_a_whole_catalog(cluster: Cluster):
+    limits = ("statement_timeout", "idle_in_transaction_session_timeout")
+
+    def slow() -> Iterator[ToolEntry]:
+        for tool in entries(_tools(9_000, "new")):
+            time.sleep(0.3 if tool.definition["name"] == "new_8000" else 0)
+            yield tool
+
+    with psycopg.connect(cluster.address(), autocommit=True) as owner:
+        try:
+            for limit in limits:
+                owner.execute(sql.SQL("alter role postgres set {} = '100ms'").format(sql.Identifier(limit)))
+            with (
+                psycopg.connect(cluster.address(), autocommit=True) as connection,
+                psycopg.connect(cluster.address(), autocommit=True) as reading,
+            ):
+                assert import_catalog(connection, "limited", slow()) == 9_000
+                assert reindex_catalog(connection, reading, "limited") == 9_000
+                update_catalog(connection, "limited", [], entries(_tools(2_000, "newer")))
+                for limit in limits:
+                    assert connection.execute("select current_setting(%s)", [limit]).fetchone() == ("100ms",)
+        finally:
+            owner.execute("alter role postgres reset all")
+
+
 def test_an_import_whose_source_fails_while_the_database_writes_leaves_what_was_there(cluster: Cluster):
     def failing() -> Iterator[ToolEntry]:
         yield from entries(_tools(9_000, "new"))

@@ -215,6 +215,31 @@ def test_a_definition_that_is_no_tool_is_refused_whatever_its_name(connection: A
         import_catalog(connection, "refused", [valid])
 
 
+_PLAIN = {"inputSchema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (ToolEntry({"name": "one", **_PLAIN}), "two tools have the name 'one': give each a unique name"),
+        (ToolEntry({"name": "two", **_PLAIN}, ["a\0"]), "a group of tool 2 has a character that"),
+        (ToolEntry({"name": "two", **_PLAIN}, ["\ud800"]), "a group of tool 2 has a character that"),
+        (ToolEntry({"name": "two", **_PLAIN}, answer='"\0"'), "the answer of tool 2 has a character that"),
+        (ToolEntry({"name": "two", **_PLAIN}, answer='"\udfff"'), "the answer of tool 2 has a character that"),
+    ],
+)
+def test_a_tool_that_cannot_be_stored_is_refused_with_which_and_why(connection: Any, entry: ToolEntry, says: str):
+    valid = [ToolEntry({"name": "one", **_PLAIN})]
+    import_catalog(connection, "refused", valid)
+    for write in (
+        lambda: import_catalog(connection, "refused", [*valid, entry]),
+        lambda: update_catalog(connection, "refused", [], [*valid, entry]),
+    ):
+        with pytest.raises(ImportingError, match=says):
+            write()
+        assert [hit.name for hit in PostgresIndex(connection, "refused").search("one")] == ["one"]
+
+
 def _connected(address: str) -> Any:
     import psycopg
 
