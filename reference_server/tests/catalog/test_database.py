@@ -572,6 +572,31 @@ async def test_a_gateway_that_is_started_while_its_index_cannot_be_written_searc
 
 
 @pytest.mark.anyio
+async def test_a_replica_finds_its_tools_after_one_with_another_configuration_has_written_the_index(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    def started(name: str, server: str) -> AbstractAsyncContextManager[Client]:
+        return sharing(database.address, database.address, "rolling", tmp_path / name, raw(server, tmp_path / name))
+
+    async def found(client: Client) -> set[str]:
+        return {tool.name for tool in (await search_tools(client, "plain tool")).tools}
+
+    for name in "old", "new":
+        (tmp_path / name).mkdir()
+    with anyio.fail_after(SECONDS):
+        async with started("old", "growing") as old:
+            await grow(old, "fresh")
+            assert await found(old) == {"kitchen__plain", "kitchen__fresh"}
+            async with started("new", "growing") as new:  # whose server has not grown
+                assert await found(new) == {"kitchen__plain"}
+                assert await found(old) == {"kitchen__plain", "kitchen__fresh"}
+                await grow(new, "other")
+                for _ in range(2):
+                    assert await found(new) == {"kitchen__plain", "kitchen__other"}
+                    assert await found(old) == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
 async def test_a_shared_index_that_was_removed_is_written_again(database: Database, raw: Any, tmp_path: Path) -> None:
     with anyio.fail_after(SECONDS):
         async with sharing(database.address, database.address, "lost", tmp_path, raw("growing", tmp_path)) as client:

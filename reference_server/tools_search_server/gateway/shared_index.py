@@ -35,7 +35,7 @@ from tools_search_ranking.postgres import (
     is_out_of_connections,
     update_catalog,
 )
-from tools_search_ranking.postgres.schema import OPTIONS
+from tools_search_ranking.postgres.schema import OPTIONS, Connection
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.views import View
@@ -70,6 +70,7 @@ _KNOWN: Final = """
     join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
     where catalog.name = %s
 """
+_REVISION: Final = "select revision from tools_search.catalog where name = %s"
 
 
 class _RestingError(Exception):
@@ -97,6 +98,10 @@ class SharedIndex:
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
         """The catalog and the gateway's tools at the last update of the index."""
+        self._revision: int | None = None
+        """The catalog's revision after that update."""
+        self._has_changed = False
+        """Whether another replica has changed the catalog since."""
         self._answered = -math.inf
         """Time of the last answered search."""
         self._rests_until = -math.inf
@@ -121,6 +126,10 @@ class SharedIndex:
             # A tool that some revisions do not allow is in a group for each of the others.
             groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
             found = await self.pool.search(catalog, query, groups=groups, count=_MOST_HITS)
+            if await self._was_changed(catalog, found.revision):  # perhaps by a replica that lacks tools of this one
+                catalog, is_current = await self._up_to_date()
+                if is_current:
+                    found = await self.pool.search(catalog, query, groups=groups, count=_MOST_HITS)
         except (UnavailableError, UnknownCatalogError, psycopg.Error, _RestingError) as error:
             if isinstance(error, UnknownCatalogError):
                 self._written = None  # it was removed: the next search writes it again
@@ -142,6 +151,14 @@ class SharedIndex:
         self._rests_until = anyio.current_time() + _REST_SECONDS
         return 1000 * _REST_SECONDS
 
+    async def _was_changed(self, catalog: str, revision: int | None) -> bool:
+        """Return whether a search that found this revision, or nothing, found changes of another replica."""
+        if revision is None:
+            rows = await self.pool.rows(_REVISION, [catalog])
+            revision = rows[0][0] if rows else None
+        self._has_changed = revision != self._revision
+        return self._has_changed
+
     async def _up_to_date(self) -> tuple[str, bool]:
         """Write changes since the last search. Return the catalog's name, and whether it is up to date.
 
@@ -155,19 +172,21 @@ class SharedIndex:
                 raise _RestingError(self._rests_until)
             catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
             known, written = self._written or (None, None)
-            if (known != catalog or written is not tools) and now >= self._writes_rest_until:
+            is_written = known == catalog and written is tools
+            if (self._has_changed or not is_written) and now >= self._writes_rest_until:
                 settled = {upstream.name for upstream in self._gateway.upstreams if upstream.state.is_usable}
                 configured = {upstream.name for upstream in self._gateway.upstreams}
                 try:
-                    await anyio.to_thread.run_sync(self._write, catalog, tools, configured - settled)
-                    known, written = self._written = catalog, tools
+                    down = configured - settled
+                    self._revision = await anyio.to_thread.run_sync(self._write, catalog, tools, down, is_written)
+                    self._written, self._has_changed, is_written = (catalog, tools), False, True
                 except psycopg.Error as error:
                     if error.sqlstate is None and not is_out_of_connections(error):
                         raise
                     reason = "no more connections" if is_out_of_connections(error) else f"SQLSTATE {error.sqlstate}"
                     logger.warning("the index lacks new tools: the database refuses writes: %s", reason)
                     self._writes_rest_until = anyio.current_time() + _REST_SECONDS
-            return catalog, known == catalog and written is tools
+            return catalog, is_written and not self._has_changed
 
     def _catalog_of_toolsets(self) -> str:
         """Return the catalog's name, which is different for each way in which toolsets divide servers into parts."""
@@ -184,8 +203,12 @@ class SharedIndex:
             if (rule := toolset.rule(upstream.name)) is not None and not rule.shows_all
         ]
 
-    def _write(self, catalog: str, tools: Mapping[str, ExposedTool], down: set[str]) -> None:
-        """Write all changes. Tools of servers that are `down` at this replica stay unchanged."""
+    def _write(self, catalog: str, tools: Mapping[str, ExposedTool], down: set[str], only_missing: bool) -> int:
+        """Write all changes, and return the catalog's revision. Tools of servers that are `down` here stay unchanged.
+
+        With `only_missing`, tools of other replicas stay unchanged, too. If replicas undid each other's changes, they
+        would do so at every search.
+        """
         cuts = self._cuts_by_server()
         entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
         with psycopg.connect(self._address, **_WRITING) as connection:
@@ -198,7 +221,7 @@ class SharedIndex:
             ).fetchone()
             if row is None or row[0] is None:
                 import_catalog(connection, catalog, entries.values())
-                return
+                return _revision(connection, catalog)
             known = {
                 bytes(name).decode("utf-8", "surrogatepass"): (bytes(digest), groups)
                 for name, digest, groups in connection.execute(_KNOWN, [catalog])
@@ -209,12 +232,14 @@ class SharedIndex:
                 if name not in entries and not any(_server_of(group) in down for group in groups)
             ]
             new = [entry for name, entry in entries.items() if known.get(name) != (entry.digest, entry.groups)]
-            if not gone and not new:
-                return
+            if only_missing:
+                gone, new = [], [entry for name, entry in entries.items() if name not in known]
             # Once even without new tools, to remove those that are gone.
-            for start in range(0, max(len(new), 1), _BATCH):
+            for start in range(0, max(len(new), len(gone) > 0), _BATCH):
                 update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
-        logger.info("the index has %d tools, %d of them new or changed", len(entries), len(new))
+            if gone or new:
+                logger.info("the index has %d tools, %d of them new or changed", len(entries), len(new))
+            return _revision(connection, catalog)
 
     def _parts_of(self, view: View) -> Sequence[str]:
         """Return the parts of servers that make up a view."""
@@ -228,6 +253,12 @@ class SharedIndex:
         for toolset, server, rule in self._cuts():
             cuts.setdefault(server, {})[toolset] = rule
         return cuts
+
+
+def _revision(connection: Connection, catalog: str) -> int:
+    """Return the revision of a catalog that this transaction has locked."""
+    ((revision,),) = connection.execute(_REVISION, [catalog]).fetchall()
+    return revision
 
 
 def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
