@@ -37,8 +37,8 @@ from tools_search_ranking.extras import MissingExtraError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
+from tools_search_ranking.postgres import ToolEntry, import_catalog, migrate  # noqa: E402
 from tools_search_ranking.postgres import index as postgres_index  # noqa: E402
-from tools_search_ranking.postgres import migrate  # noqa: E402
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 from tools_search_server.base.limits import Limits  # noqa: E402
 from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
@@ -317,6 +317,39 @@ async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_
             await anyio.to_thread.run_sync(write, {"other": ["brew_mint"]})
             assert await seen_by(catalog, "other") == (without_mint, without_mint, False, {"private"})
             assert await seen_by(catalog, "guest") == (everything, everything, True, {"private"})
+
+
+@pytest.mark.anyio
+async def test_a_page_of_large_definitions_reads_no_more_than_it_shows_and_the_next(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [1, 2_000_000, 400_000, 400_000, 400_000, 2_000_000, 2_000_000, 1]
+    names = [f"tool_{place}" for place in range(len(sizes))]
+    large = [
+        ToolEntry({"name": name, "description": "x" * size, "inputSchema": {"type": "object"}})
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    with psycopg.connect(database.address, autocommit=True) as connection:
+        migrate(connection)
+        import_catalog(connection, "large", large)
+    catalog = DatabaseCatalog(database.address, "large", Limits())
+    rows, read, listed, cursor = catalog.pool.rows, list[int](), list[str](), None
+
+    async def counted(*arguments: Any) -> Any:
+        found = await rows(*arguments)
+        read.append(len(found))
+        return found
+
+    ctx: Any = SimpleNamespace(protocol_version="2025-11-25", request=None)
+    with anyio.fail_after(SECONDS):
+        async with catalog.running():
+            monkeypatch.setattr(catalog.pool, "rows", counted)
+            while not listed or cursor is not None:
+                page = await catalog.page(ctx, cursor)
+                listed += [tool["name"] for tool in page["tools"]]
+                cursor = page.get("nextCursor")
+    assert listed == names
+    assert max(read) <= 3
 
 
 def call_without_header(url: str, name: str, token: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from tools_search_ranking.postgres import Excerpt, PostgresPool, SchemaError, To
 from tools_search_server.access.principals import bearer_token
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
-from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for
+from tools_search_server.base.paging import MAX_PAGE_BYTES, CursorSigner, invalid_cursor, page_of, room_for
 from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
 from tools_search_server.catalog.catalog_server import CallTool, Catalog
@@ -46,7 +46,7 @@ _TTL_MS: Final = 60_000
 _POLL_SECONDS: Final = 1
 _RETRY_AFTER_MS: Final = 1_000
 _MOST_LISTED: Final = 2_000
-"""Maximum number of definitions that are read for a list page, which shows as many as fit."""
+"""Maximum number of tools that a list page considers. It reads the definitions of as many as fit, and one more."""
 
 _COMPARED: Final = 20
 """Number of tools whose names are compared with an unknown name."""
@@ -59,13 +59,18 @@ _OTHERS: Final = "others"
 _LISTED = """
     select catalog.revision, catalog.generation, tool.id, tool.definition
     from tools_search.catalog left join lateral (
-        select tool.id, tool.definition from tools_search.tool
-        join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
-        where tool.generation = catalog.generation and tool.id > %(after)s
-            and (audience.groups = '{}' or audience.groups && %(groups)s::text[])
-        order by tool.id limit %(most)s
-    ) tool on true
+        select *, row_number() over (order by id) as place,
+            sum(octet_length(definition)) over (order by id) - octet_length(definition) as bytes_before
+        from (
+            select tool.id, tool.definition from tools_search.tool
+            join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
+            where tool.generation = catalog.generation and tool.id > %(after)s
+                and (audience.groups = '{}' or audience.groups && %(groups)s::text[])
+            order by tool.id limit %(most)s
+        ) seen
+    ) tool on place <= 2 or bytes_before <= %(room)s -- the page, and a tool that shows whether another follows
     where catalog.name = %(catalog)s
+    order by tool.id
 """
 _NAMED = """
     select catalog.revision, tool.definition, tool.answer from tools_search.catalog
@@ -240,7 +245,7 @@ class DatabaseCatalog:
         if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
             raise invalid_cursor()  # or it is from another kind of server with the same key
         size = min(self.limits.page_size, _MOST_LISTED)
-        values = {"catalog": self.name, "after": place[1], "most": size + 1}  # one more shows whether a page follows
+        values = {"catalog": self.name, "after": place[1], "most": size + 1, "room": MAX_PAGE_BYTES}
 
         async def read(revision: _Revision) -> tuple[int | None, list[tuple[Any, ...]]]:
             rows = await self.pool.rows(_LISTED, values | {"groups": revision.groups_of(ctx)})
