@@ -268,8 +268,11 @@ class ContentStore:
         return (await self._read(uri) if self._read else None) or ""
 
     def _is_readable(self, file: Path) -> bool:
-        """Whether a file is a regular file within the size limit. Devices and pipes may never end."""
-        found = file.stat()
+        """Whether this is no device or pipe, which may never end, and no file beyond the size limit."""
+        try:
+            found = file.stat()
+        except (OSError, ValueError):  # not a file of this machine: only the server knows what its URI stands for
+            return True
         return stat.S_ISREG(found.st_mode) and found.st_size <= self._contents.max_size
 
     def _keep(self, uri: str, text: str) -> None:

@@ -259,6 +259,12 @@ async def test_a_resource_that_fails_is_found_by_its_definition(
     assert "secret" not in str(own)
 
 
+@pytest.mark.parametrize("uri", ["file:///nowhere/parcels.md", "file://localhost/nowhere/a%00b", "file:///dev/null/x"])
+async def test_a_file_uri_that_names_no_file_of_this_machine_is_read_as_any_other(connect: Connect, uri: str) -> None:
+    async with connect(searching(handbook({uri: TEXTS["docs://handbook/returns.md"]}))) as client:
+        assert await found(client, "lost on its way") == [uri]
+
+
 async def test_a_file_of_two_gigabytes_is_not_read(connect: Connect, tmp_path: Path) -> None:
     large = tmp_path / "large.txt"
     with large.open("wb") as file:
