@@ -185,6 +185,8 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
         (["status", "--database", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
         (["import", "{file}", "--to", "{address}", "--name", "\udcff"], "not printable"),
         (["reindex", "--database", "{address}", "--name", "\udcff"], "not printable"),
+        (["import", "{file}", "--to", "{address}", "--name", "no", "--reader", "nobody"], "there is no role 'nobody'"),
+        (["--catalog", "{address}", "--catalog-name", "no"], "has no catalog 'no'"),  # nothing was imported
         (["--catalog", "{address}", "--catalog-name", "\udcff"], "not printable"),
         (["--catalog", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
         (["import", "{file}", "--to", "{LATIN1}"], "create database NAME encoding 'UTF8' template template0"),

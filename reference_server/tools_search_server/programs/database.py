@@ -164,6 +164,10 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
     tools until all new ones are written. The command first creates or migrates the schema.
     """
     with _refusals(), _connected("--to", database) as (connection, _):
+        for role in readers:  # before anything is written
+            if not connection.execute("select from pg_roles where rolname = %s", [role]).fetchall():
+                advice = f'create it first (`create role "{role}" login`)'
+                raise ConfigurationError("--reader", [f"there is no role {role!r} in this database: {advice}"])
         if file.suffix in _LINES or str(file) == "-":
             with click.open_file(str(file), encoding="utf-8-sig") as lines:
                 written = _write(connection, name, _entries_of(lines))

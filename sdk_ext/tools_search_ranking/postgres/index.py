@@ -49,7 +49,10 @@ _ATTEMPTS: Final = 2
 """Using a connection is the only way to find out that the database has closed it, so a second attempt is needed."""
 
 _FULL: Final = re.compile("too many (clients|connections)|connection slots are reserved|no more connections allowed")
-"""In the texts of servers and of PgBouncer. The SQLSTATE of a failed attempt to connect is not available."""
+"""In the texts of servers and of PgBouncer.
+
+The SQLSTATE of a failed attempt to connect is not available: libpq has no result for it, and psycopg cannot make libpq
+put it into the text. So a server with other `lc_messages` than English counts as unreachable in this case."""
 
 _FULL_REASON: Final = "the database accepts no more connections"
 
