@@ -306,6 +306,19 @@ class SearchMarksListing(Fault):
         return outcome
 
 
+class ManySearchesChangeDefinitions(Fault):
+    """Drops the titles of tools, found or listed, from the second search on."""
+
+    searches = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.searches += method == SEARCH
+        for tool in member(outcome, "result").get("tools", []):
+            if self.searches > 1:
+                tool.pop("title", None)
+        return outcome
+
+
 class NamesOfDigitsUnknown(SearchFault):
     """Takes a query of digits for an id, which no name is: another tool that has it comes first."""
 

@@ -102,7 +102,8 @@ class Bench(Workbench):
         self.shared = SharedCases()
         self.first_search: tuple[str | None, Exchange] | None = None
         """How the list differs after the very first searches by any method, and the last exchange of that listing."""
-        self._listed_first: tuple[Listing, Listing] | None = None
+        self.listed_first: tuple[Listing, Listing] | None = None
+        """Two listings from before the first searches."""
         self.early_death: tuple[str, Exchange] | None = None
         """How the target ended before any check, perhaps at its first search, and the exchange before that."""
         self.has_served = False
@@ -168,7 +169,7 @@ class Bench(Workbench):
         if primitive.method not in self._every:
             other = self._every[primitive.method] = copy(self)
             other.primitive, other.server, other.shared = primitive, self.server.searching(primitive), SharedCases()
-            other.has_served, other.first_search, other._listed_first = False, None, None
+            other.has_served, other.first_search, other.listed_first = False, None, None
             other._control, other._words, other._told_apart = None, None, 0
             other._forget_choices()
         return self._every[primitive.method]
@@ -190,16 +191,16 @@ class Bench(Workbench):
             await other._find_served()
 
     async def list_twice(self) -> None:
-        """Keep two listings from before the first searches, for `note_first_search`."""
+        """Keep two listings from before the first searches."""
         with suppress(UnverifiableError):  # the checks find listings that fail
-            self._listed_first = await self.server.known_listing(), await self.server.listing()
+            self.listed_first = await self.server.known_listing(), await self.server.listing()
 
     async def note_first_search(self) -> None:
         """Record whether the list is the same as before the first searches."""
-        if self._listed_first is None:
+        if self.listed_first is None:
             return
         with suppress(UnverifiableError):
-            (one, two), after = self._listed_first, await self.server.listing()
+            (one, two), after = self.listed_first, await self.server.listing()
             kept = two.compared_to(one)(two, after) or not two.same_as(one)
             self.first_search = None if kept else after.difference_from(two), after.exchange.in_brief()
 
