@@ -176,6 +176,13 @@ def query_stripped_too_far(params: Json) -> Json:
 
 
 @wrong_params
+def query_blank_at_first_refused(params: Json) -> Json:
+    if isinstance(query := params.get("query"), str) and len(query) > 256 and not query[:256].strip():
+        raise refuse("query")
+    return params
+
+
+@wrong_params
 def extra_members_refused(params: Json) -> Json:
     if extra := set(params) - {"query", "limit", "cursor", "_meta"}:
         raise refuse(min(extra))

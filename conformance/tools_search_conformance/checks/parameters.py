@@ -288,14 +288,18 @@ async def query_long(bench: Bench) -> None:
             for params in ({"query": query}, {"query": query, "limit": 1}):
                 await bench.served(params, f"a query of 1,024 characters ({case[0]})")
         except ViolationError:
-            short = await bench.server.search({"query": query[:_FEW_OF_LONG]})
+            short = await bench.server.search({"query": query.strip()[:_FEW_OF_LONG]})
             if short.error is None:
                 raise  # otherwise, the server refuses its characters: query-unusual-characters judges that
 
     await bench.require_no_match_served()
     name = await bench.key_query()
     word = next(iter((await bench.vocabulary()).broad(1)), name)
-    longest = [*_LONGEST_SERVED.items(), ("a name padded with white space", name.ljust(_LONGEST))]
+    padded = [
+        ("a name padded with white space", name.ljust(_LONGEST)),
+        ("white space, then a name", name.rjust(_LONGEST)),
+    ]
+    longest = [*_LONGEST_SERVED.items(), *padded]
     await bench.each(bench.some(longest, 4), serve)
     good = {"query": "anything"}
     for length in _LONG:
