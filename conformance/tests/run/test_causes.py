@@ -44,7 +44,8 @@ def test_three_checks_with_one_message_have_one_cause():
 
 def test_the_same_error_to_different_requests_has_one_cause_which_is_a_failure_where_there_is_one():
     alike = [result(rule, rule, status="unverified", code=-32601) for rule in (FIRST, SECOND)]
-    assert causes(*alike, result(THIRD, "z", code=-32601)) == [THIRD, THIRD, None]
+    for status in ("fail", "warn"):
+        assert causes(*alike, result(THIRD, "z", status=status, code=-32601)) == [THIRD, THIRD, None]
     assert causes(*alike, result(THIRD, "z", code=-32603)) == [None] * 3
 
 

@@ -259,6 +259,13 @@ class CursorBoundToHash(_CursorBoundTo):
         return reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, query, 0)
 
 
+class CursorBoundToLowBytesOfSymbols(_CursorBoundTo):
+    """Compares words, and of every other character its low byte."""
+
+    def alike(self, query: str) -> object:
+        return [character if character.isalnum() else ord(character) % 256 for character in query]
+
+
 class CursorBoundToLength(_CursorBoundTo):
     def alike(self, query: str) -> object:
         return len(query)
@@ -555,6 +562,22 @@ class CursorUsedOnce(_OpaqueCursors):
     def result(self, params: Json, result: Json) -> Json:
         self.genuine.pop(params.get("cursor", ""), None)
         return super().result(params, result)
+
+
+class CursorRefusedOnceUsed(SearchFault):
+    """Remembers the cursors that it has served, although it issues the same ones again."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        used = isinstance(cursor, str) and cursor in self.used
+        return {**params, "cursor": f"{cursor} was used"} if used else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        self.used.add(params.get("cursor", ""))
+        return result
 
 
 class CursorRefusedTheThirdTime(_OpaqueCursors):

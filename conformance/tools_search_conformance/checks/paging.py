@@ -534,6 +534,8 @@ async def cursor_forged(bench: Bench) -> None:
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)
     once = await bench.server.search(following)
+    if bench.recorder.has_followed(bench.method, following["query"], following["cursor"]):  # each search may issue it
+        bench.expect_result(once, "a cursor that got a page earlier, and was issued again,")
     bench.require_result(once, "the second page")
     await bench.served(following, "a cursor sent a second time")
     # Another search in between must not invalidate the cursor: a server may keep only the last search.
@@ -667,6 +669,9 @@ async def cursor_other_query(bench: Bench) -> None:
     altered = ["q" + repeated[1:], f"{repeated[:middle]}q{repeated[middle + 1 :]}", f"{repeated[:-1]}q", repeated[:-1]]
     cases += [(repeated, altered), (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS])]
     cases.append((f"{query} 🔧", [f"{query} 🔨"]))
+    # Symbols are no terms, so they leave matches even if a server requires most terms to match.
+    symbols = ("!\u00a1", "\u2021!", "\u2020\u00a1")  # one with an equal low byte, one with equal low bits, and another
+    cases.append((f"{query} \u2021\u00a1", [f"{query} {other}" for other in symbols]))
     await bench.each(bench.some(cases, 2), lambda case: _refused_with_others(bench, *case))
     # Cursors of later pages are bound to the query too, with any limit. A used cursor may no longer be valid.
     good = await _second_page(bench, query)
@@ -801,19 +806,25 @@ async def cursor_at_every_replica(bench: Bench) -> None:
     # The second time in larger steps, up to the last matches.
     matches = len((await replicas[0].server.whole(query)).keys)
     limits = 1, max(1, matches // (_REPLICA_PAGES + 1))
+    followed = set[tuple[Bench, str]]()
     for (one, other), limit in zip((replicas, replicas[::-1]), limits, strict=True):
         page, cursor = await one.page_with_cursor(query, limit=limit)
         seen, turns = set(page.keys), [other, one]
         for number in range(_REPLICA_PAGES):
             case = f"a cursor of another replica for the query {query!r}"
-            page = await turns[number % 2].served({"query": query, "limit": limit, "cursor": cursor}, case)
+            replica = turns[number % 2]
+            try:
+                page = await replica.served({"query": query, "limit": limit, "cursor": cursor}, case)
+            except ViolationError:
+                used = (replica, cursor) in followed  # cursor-repeated judges that
+                bench.require(not used, "a replica refuses a cursor that it has honored before")
+                raise
+            followed.add((replica, cursor))
             # If their orders differ, deterministic judges that. A replica that starts over repeats tools.
             again = [name for name in page.keys if name in seen]
             message = f"a page repeats {bench.noun}s that another replica already returned: {again}"
             bench.expect(not again, page.exchange, message, case=case)
             seen.update(page.keys)
-            if page.next_cursor is None or not (
-                page.next_cursor or await _is_followed(turns[number % 2], page.exchange)
-            ):
+            if page.next_cursor is None or not (page.next_cursor or await _is_followed(replica, page.exchange)):
                 break
             cursor = page.next_cursor

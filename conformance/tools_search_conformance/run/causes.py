@@ -20,7 +20,8 @@ ENDED: Final = "the target ended in the middle of this check"
 GONE: Final = "the target could not be reached again"
 """Start of the message of a check that could not reach the target any more."""
 
-_CAUSED: Final = frozenset({"fail", "warn", "unverified"})
+_CAUSED: Final = ("fail", "warn", "unverified")
+"""The likelier causes first: a check that has decided says more than one that could not."""
 _ALIKE: Final = 3
 """How many checks must have the same outcome for it to count as one cause."""
 _REFUSED_ALIKE: Final = 6
@@ -72,11 +73,11 @@ def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     return causes
 
 
-def _rank(result: Result) -> tuple[bool, bool, bool, int]:
-    """Return the sort key for the cause among similar results: about the error, the extension's, failed, earliest."""
+def _rank(result: Result) -> tuple[bool, bool, int, int]:
+    """Return the sort key for the cause among similar results: about the error, the extension's, worst, earliest."""
     error = result.evidence.decisive.error if result.evidence.decisive else None
     about = error is not None and _RULES_OF_ERRORS.get(error.code) == result.check
-    return not about, is_base(result.check), result.status != "fail", place_in_order(result.check)
+    return not about, is_base(result.check), _CAUSED.index(result.status), place_in_order(result.check)
 
 
 def _alike(

@@ -276,6 +276,8 @@ class Recorder:
         self._issuer_bytes = 0
         self._issued = set[int]()
         """Hashes of all methods and queries with the cursors they returned."""
+        self._followed = set[int]()
+        """The same with the cursors that got a result."""
         self._keepers: list[list[Exchange]] = []
         self._answered = 0
         self._waited = 0.0
@@ -330,6 +332,8 @@ class Recorder:
             self._issued.add(hash((exchange.method, str(exchange.params.get("query")), cursor)))
             self._issuers.append((exchange, size))
             self._issuer_bytes += size
+        if exchange.result is not None and (used := exchange.params.get("cursor")) is not None:
+            self._followed.add(hash((exchange.method, str(exchange.params.get("query")), str(used))))
         while len(self._issuers) > _MAX_ISSUERS or self._issuer_bytes > _MAX_ISSUER_BYTES:
             self._issuer_bytes -= self._issuers.popleft()[1]
         self._write(exchange.to_json(), answer.text, size, length)
@@ -376,6 +380,10 @@ class Recorder:
     def has_issued(self, method: str, query: str, cursor: str) -> bool:
         """Return whether a search for the query with this method returned the cursor."""
         return hash((method, query, cursor)) in self._issued
+
+    def has_followed(self, method: str, query: str, cursor: str) -> bool:
+        """Return whether a search for the query with this method and cursor got a result."""
+        return hash((method, query, cursor)) in self._followed
 
     def note(self, text: str) -> None:
         """Log a line that belongs to no exchange, such as stray output or the end of a process."""
