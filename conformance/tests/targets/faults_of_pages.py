@@ -489,6 +489,16 @@ class LongSearchesLeadBack(LastPageLeadsBack):
         return super().result(params, result) if "cursor" not in params or before > 60 else result
 
 
+class LongSearchesOfSmallPagesLeadBack(LongSearchesLeadBack):
+    """A page of one tool has the cursor of the second one where there were more than 25 tools before."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        before = self.found.get(params["query"], 0) if "cursor" in params else 0
+        self.found[params["query"]] = before + len(result["tools"])
+        leads_back = "cursor" not in params or (params.get("limit") == 1 and before > 25)
+        return LastPageLeadsBack.result(self, params, result) if leads_back else result
+
+
 class LaterPagesShuffled(SearchFault):
     """Orders the tools of a later page by when it is asked for."""
 

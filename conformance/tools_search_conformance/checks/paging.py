@@ -293,7 +293,8 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
 
 @server_check(
     title="A search ends after finitely many pages, the last of which has no `nextCursor`",
-    sends="Queries with and without matches, following every cursor; one of them on a fixture's catalog of 120 tools.",
+    sends="Queries with and without matches, following every cursor; two of them on a fixture's catalog of 120 tools,"
+    " one of which in pages of one tool.",
     passes="A page without `nextCursor` comes within twice as many pages as the catalog could fill.",
     methods=EVERY_METHOD,
 )
@@ -309,9 +310,12 @@ async def pages_end(bench: Bench) -> None:
 
     if bench.first_cell and bench.may_serve("large"):
         async with bench.serving("large") as large:
-            for query in (await large.vocabulary()).broad(1):
-                most = 2 * len((await large.vocabulary()).items)
+            words = await large.vocabulary()
+            most = 2 * len(words.items)
+            for query in words.broad(1):
                 judge(await large.server.walk(query, await large.server.large_limit(), most=most), large)
+            if not large.server.concurrency.slow:
+                judge(await large.server.walk(await large.query_with_two_matches(), 1, most=most), large)
     for walk in await _walks_of_every_kind(bench):
         judge(walk)
         if walk.pages[-1].next_cursor == "":  # an empty string is a cursor, unlike no `nextCursor`
