@@ -35,6 +35,15 @@ def refuse_single_name(argument: str, names: object) -> None:
         raise LocalError(f"`{argument}` must be a collection of names, such as [{names!r}]")
 
 
+def require_kind(argument: str, value: object, *kinds: type, instead: str) -> None:
+    """Raise `LocalError` if `value` is of none of these kinds, with what to pass `instead`.
+
+    For arguments that are easily mistaken, such as a path where its content is expected.
+    """
+    if not isinstance(value, kinds):
+        raise LocalError(f"`{argument}` is a `{type(value).__name__}`, but must be {instead}")
+
+
 class ConfigurationError(LocalError, hosts.ConfigurationError):
     """A configuration cannot be used; the message lists every problem, its location and its remedy."""
 

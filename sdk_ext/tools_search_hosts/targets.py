@@ -31,6 +31,8 @@ class StdioTarget:
     def __post_init__(self) -> None:
         if not self.command.strip():
             raise ValueError("`command` must name a program")
+        if isinstance(self.args, str):
+            raise ValueError("`args` must be a tuple with an item for each argument, not one text")
         if "\0" in "".join((self.command, *self.args, *self.env, *self.env.values(), self.cwd or "")):
             raise ValueError("contains the character NUL, with which no program can be started")
         for name in self.env:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import fields
-from inspect import signature
+from inspect import isawaitable, signature
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp_ext_tools_search.ranking import SimpleRanker
 from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.sources import FederationSource, ListedSource
 from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
     Configuration,
@@ -22,16 +25,22 @@ from tools_search_client.federation.configuration import (
     load_configuration,
     url_server,
 )
-from tools_search_client.federation.federation import FederationOptions, connection_stated_in, ranker_of
-from tools_search_client.servers.connection import ConnectionOptions
+from tools_search_client.federation.federation import (
+    FederationOptions,
+    connection_stated_in,
+    open_federation,
+    ranker_of,
+)
+from tools_search_client.providers import ChatCompletions
+from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions
-from tools_search_client.servers.oauth import FileTokenStore
+from tools_search_client.servers.oauth import FileTokenStore, OAuth
 from tools_search_hosts import (
     HttpTarget,
     ServerEntry,
     StdioTarget,
+    inspect_host_file,
     load_host_file,
-    parse_host_file,
     writers_warning,
 )
 from tools_search_hosts.configuration import _Entry  # pyright: ignore[reportPrivateUsage] - every member of an entry
@@ -313,8 +322,50 @@ def test_a_path_can_be_text_wherever_a_public_function_takes_one(tmp_path: Path)
     file, folder = f"{tmp_path}/mcp.json", str(tmp_path)
     expected = [StdioTarget("x", cwd=folder, expanded={})]
     assert [entry.target for entry in load_configuration(file, workspace=folder).servers] == expected
-    assert [entry.target for entry in load_host_file(file, workspace=folder).servers] == expected
-    parsed = parse_host_file(document, source="mcp.json", folder=folder)
-    assert [entry.target for entry in parsed.servers] == expected
+    assert [entry.target for entry in load_host_file(file).servers] == expected
+    assert [entry.target for entry in inspect_host_file(file, workspace=folder)[0].servers] == expected
     assert writers_warning(file) is None
     assert FileTokenStore(folder).folder == tmp_path
+
+
+@pytest.mark.anyio
+async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pass(tmp_path: Path):
+    entry, path = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp")), tmp_path / "mcp.json"
+    configuration, wrong = Configuration((entry,)), cast("Any", path)
+    conversation = Conversation(ListedSource(()))
+
+    def entered(opened: AbstractAsyncContextManager[object]) -> Awaitable[object]:
+        return opened.__aenter__()
+
+    async def made(attempt: Callable[[], Any]) -> None:
+        if isawaitable(begun := attempt()):
+            await begun
+
+    async with open_federation(configuration) as federation:
+        mistaken: list[tuple[str, Callable[[], Any]]] = [
+            ("a `Configuration`: use `load_configuration`", lambda: entered(open_federation(wrong))),
+            ("a `FederationOptions`: ", lambda: entered(open_federation(configuration, wrong))),
+            ("a `StdioTarget` or `HttpTarget`", lambda: entered(open_server(wrong))),
+            ("a `ConnectionOptions`", lambda: entered(open_server(entry.target, wrong))),
+            ("a `ServerEntry`, ", lambda: federation.add(wrong)),
+            ("a tuple of `ServerEntry` objects", lambda: Configuration(wrong)),
+            ("a `ServerEntry`", lambda: Configuration((wrong,))),
+            ("a `ToolDiscovery`", lambda: Configuration((), wrong)),
+            ("a `Federation` (see `open_federation`)", lambda: Conversation(wrong)),
+            ("a `ToolDiscovery`", lambda: Conversation(federation, wrong)),
+            ("a `Federation`: see `open_federation`", lambda: FederationSource(wrong)),
+            ("a `Configuration`", lambda: FederationSource(federation, wrong)),
+            ("a `Conversation`", lambda: ChatCompletions(wrong, "a-model")),
+            ("an address, or the `HttpTarget`", lambda: OAuth().sign_in(wrong, wrong)),
+            ("an address, or the `HttpTarget`", lambda: OAuth().sign_out(wrong)),
+        ]
+        for remedy, attempt in mistaken:
+            told = re.escape(f"is a `{type(path).__name__}`, but must be {remedy}")
+            with pytest.raises(LocalError, match=told):
+                await made(attempt)
+    with pytest.raises(LocalError, match=re.escape(f"FileTokenStore({str(path)!r})")):
+        OAuth(wrong)
+    with pytest.raises(ValueError, match="`args` must be a tuple"):
+        StdioTarget("program", cast("Any", "--fast"))
+    with pytest.raises(LocalError, match="call `begin_turn`, or `restore`, first"):
+        conversation.offer()

@@ -34,7 +34,14 @@ from tools_search_client.conversation.saved import SavedConversation
 from tools_search_client.conversation.search_tool import search_tools
 from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.conversation.state import ConversationState, DiscoveryStatistics, Statistics
-from tools_search_client.errors import Failure, LocalError, ToolsSearchClientError, UnknownToolError, refuse_single_name
+from tools_search_client.errors import (
+    Failure,
+    LocalError,
+    ToolsSearchClientError,
+    UnknownToolError,
+    refuse_single_name,
+    require_kind,
+)
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation, ranker_of
 from tools_search_client.reranking import Reranking
@@ -69,6 +76,7 @@ class Conversation:
 
     Raises:
         ConfigurationError: `discovery` requires ranking by meaning, but the extra is not installed.
+        LocalError: An argument is of the wrong type, such as a configuration instead of a federation of its servers.
     """
 
     def __init__(
@@ -91,8 +99,11 @@ class Conversation:
             discovery = discovery or stated.tool_discovery
             tool_sets = stated.tool_sets if tool_sets is None else tool_sets
             reranking = reranking or source.federation.reranking
+        if not callable(getattr(source, "survey", None)):
+            require_kind("source", source, instead="a `Federation` (see `open_federation`) or a `ToolSource`")
         self._source = source
         self._discovery = discovery or ToolDiscovery()
+        require_kind("discovery", self._discovery, ToolDiscovery, instead="a `ToolDiscovery`")
         self._tool_sets = tool_sets or {}
         self._delegate = delegate
         self._synthetic = {tool.name: tool for tool in synthetic_tools}
@@ -246,7 +257,13 @@ class Conversation:
         self._loaded.start_over()
 
     def offer(self) -> Offer:
-        """Return what to send with the next request to the model, and count it as sent."""
+        """Return what to send with the next request to the model, and count it as sent.
+
+        Raises:
+            LocalError: The conversation has not begun, so that nothing is known about its tools.
+        """
+        if self._state.toolset is None:
+            raise LocalError("the conversation has no tools yet: call `begin_turn`, or `restore`, first")
         definitions = self.definitions
         own = [definition for definition in definitions if definition.name in self._synthetic]
         number, tokens = self._offered.listed

@@ -20,7 +20,7 @@ from tools_search_client.conversation.catalog import (
     SourceAnswer,
     ToolSource,
 )
-from tools_search_client.errors import AmbiguousToolError, UnknownToolError, refuse_single_name
+from tools_search_client.errors import AmbiguousToolError, UnknownToolError, refuse_single_name, require_kind
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import LISTING, Federation
@@ -106,6 +106,9 @@ class FederationSource:
         *,
         deadline: float | None = None,
     ) -> None:
+        require_kind("federation", federation, Federation, instead="a `Federation`: see `open_federation`")
+        if configuration is not None:
+            require_kind("configuration", configuration, Configuration, instead="a `Configuration`")
         self.federation: Final = federation
         self._own = configuration
         self._discovery = self.configuration.tool_discovery

@@ -28,7 +28,7 @@ from tools_search_hosts.json_values import as_object
 from tools_search_hosts.toolsets import Toolset, read_rules
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
-from tools_search_client.errors import ConfigurationError
+from tools_search_client.errors import ConfigurationError, require_kind
 from tools_search_client.found import FoundTool
 from tools_search_client.servers.discovery import SECONDS, ServerTimes
 
@@ -165,6 +165,10 @@ class Configuration:
     """Named subsets of the tools; a host uses one of them, or none, for each turn."""
 
     def __post_init__(self) -> None:
+        require_kind("servers", self.servers, tuple, list, instead="a tuple of `ServerEntry` objects")
+        for position, server in enumerate(self.servers):
+            require_kind(f"servers[{position}]", server, ServerEntry, instead="a `ServerEntry`")
+        require_kind("tool_discovery", self.tool_discovery, ToolDiscovery, instead="a `ToolDiscovery`")
         names = [server.name for server in self.servers]
         if len(set(names)) != len(names):
             raise ValueError("two servers in a configuration cannot have the same name")

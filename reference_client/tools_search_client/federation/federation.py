@@ -55,6 +55,7 @@ from tools_search_client.errors import (
     ServerError,
     UnknownToolError,
     refuse_single_name,
+    require_kind,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
 from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
@@ -185,8 +186,13 @@ async def open_federation(
 
     Raises:
         ConfigurationError: The configuration requires ranking by meaning, but the extra is not installed.
+        LocalError: An argument is of the wrong type, such as a file's path instead of its configuration.
     """
+    require_kind("configuration", configuration, Configuration, instead="a `Configuration`: use `load_configuration`")
     options = options or FederationOptions()
+    require_kind(
+        "options", options, FederationOptions, instead="a `FederationOptions`: use its `connection` for a connection's"
+    )
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
@@ -250,6 +256,7 @@ class Federation:
             LocalError: There is already a server with that name: `remove` it first.
         """
         self._fanout.require_open()
+        require_kind("entry", entry, ServerEntry, instead="a `ServerEntry`, with a name and a target")
         if entry.name in self.supervised:
             raise LocalError(f"a server named {entry.name!r} already exists; remove it first")
         options, drop = self._options.of(entry), partial(self._drop, entry.name)

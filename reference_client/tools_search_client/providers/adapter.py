@@ -21,7 +21,7 @@ from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
-from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
+from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError, require_kind
 from tools_search_client.json_values import compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
 from tools_search_client.providers.saved import SavedCall, SavedTranscript, SavedTurn, saved_outcome
@@ -122,6 +122,7 @@ class Adapter(ABC):
         by_reference: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        require_kind("conversation", conversation, Conversation, instead="a `Conversation`")
         self.conversation: Final = conversation
         """The conversation whose tools are offered; begin turns and take calls on it."""
         self._model = model

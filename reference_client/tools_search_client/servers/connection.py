@@ -54,6 +54,7 @@ from tools_search_client.errors import (
     ServerRefusedError,
     ServerUnavailableError,
     UnauthorizedError,
+    require_kind,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, stated
@@ -160,8 +161,12 @@ async def open_server(
 
     Raises:
         ServerError: The server could not be started or reached, or died; the message quotes its last diagnostics.
+        LocalError: An argument is of the wrong type.
     """
+    instead = "a `StdioTarget` or `HttpTarget`, such as the `target` of a `ServerEntry`"
+    require_kind("target", target, StdioTarget, HttpTarget, UnusableTarget, instead=instead)
     options = options or ConnectionOptions()
+    require_kind("options", options, ConnectionOptions, instead="a `ConnectionOptions`")
     with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
         async with AsyncExitStack() as stack:
             ended, is_open = Ending(), False

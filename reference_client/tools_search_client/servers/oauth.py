@@ -39,7 +39,14 @@ from tools_search_hosts.bounded_http import BoundedHttp, certificates
 from tools_search_hosts.locations import state_folder
 from tools_search_ranking.private_files import replace_private_file
 
-from tools_search_client.errors import Challenge, ConsentRefusedError, HostError, ServerUnavailableError
+from tools_search_client.errors import (
+    Challenge,
+    ConsentRefusedError,
+    HostError,
+    LocalError,
+    ServerUnavailableError,
+    require_kind,
+)
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_error, host_faults
 from tools_search_client.text import shorten
@@ -137,6 +144,7 @@ class OAuth:
 
     Raises:
         ValueError: `client_metadata_url` is not an HTTPS URL with a path.
+        LocalError: `store` is a path.
     """
 
     def __init__(
@@ -149,6 +157,8 @@ class OAuth:
     ) -> None:
         if client_metadata_url is not None and not is_valid_client_metadata_url(client_metadata_url):
             raise ValueError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
+        if isinstance(store, str | PathLike):
+            raise LocalError(f"`store` must be a token store, such as `FileTokenStore({str(store)!r})`")
         self.store = store or FileTokenStore()
         self.client_name = client_name
         self.client = client
@@ -171,7 +181,7 @@ class OAuth:
         """Sign the user in to a server and store the tokens. Open connections use them too.
 
         Args:
-            server: The configured server, or its address.
+            server: The server's target, or its address.
             redirect: Takes the user through the sign-in.
             options: Connection options for the server.
             challenge: The server's challenge to an earlier request, such as one for more scopes (HTTP 403), which are
@@ -186,7 +196,7 @@ class OAuth:
             ServerError: The server or its authorization server failed, or nobody signed in.
             HostError: The token store or the redirect raised.
         """
-        target = HttpTarget(server) if isinstance(server, str) else server
+        target = _target(server)
         grant = _Grant(target.url, self, redirect)
         challenge = challenge or (Challenge(HTTPStatus.FORBIDDEN, "Bearer", scope) if scope else None)
         if challenge is not None:
@@ -201,12 +211,17 @@ class OAuth:
         Raises:
             HostError: The token store raised.
         """
-        url = server if isinstance(server, str) else server.url
+        url = _target(server).url
         context = self._grants.setdefault(url, _StoredGrant(url, self, None)).context
         async with context.lock:  # so that no refresh stores them again
             with host_faults(_STORE):
                 await self.store.delete(url)
             context.clear_tokens()
+
+
+def _target(server: HttpTarget | str) -> HttpTarget:
+    require_kind("server", server, HttpTarget, str, instead="an address, or the `HttpTarget` of a `ServerEntry`")
+    return HttpTarget(server) if isinstance(server, str) else server
 
 
 class _Kept(BaseModel):
