@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools_search_hosts import StdioTarget, parse_host_file
+from tools_search_hosts import StdioTarget, load_host_file
 from tools_search_server.programs.cli import command
 
 SERVER = Path(__file__).parents[1]
@@ -40,7 +39,8 @@ def test_every_option_is_explained_on_some_page() -> None:
 
 def test_the_configuration_that_the_readme_shows_starts_the_gateway(tmp_path: Path) -> None:
     [shown] = re.findall(r"```json\s+(.*?)```", README.read_text(), re.DOTALL)
-    [entry] = parse_host_file(json.loads(shown), source="README", folder=tmp_path).servers
+    (tmp_path / "mcp.json").write_text(shown)
+    [entry] = load_host_file(tmp_path / "mcp.json").servers
     assert isinstance(entry.target, StdioTarget)
     assert (entry.target.command, entry.target.args[0]) == ("tools-search-server", "--config")
 

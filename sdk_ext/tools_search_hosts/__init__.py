@@ -5,7 +5,6 @@ from tools_search_hosts.configuration import (
     HostFile,
     inspect_host_file,
     load_host_file,
-    parse_host_file,
     writers_warning,
 )
 from tools_search_hosts.names import (
@@ -38,7 +37,6 @@ __all__ = [
     "inspect_host_file",
     "load_host_file",
     "own_name",
-    "parse_host_file",
     "qualified_name",
     "split_candidates",
     "without_digest",

@@ -114,27 +114,16 @@ class HostFile:
         )
 
 
-def load_host_file(
-    path: str | PathLike[str],
-    *,
-    environment: Mapping[str, str] | None = None,
-    ask: AskForInput | None = None,
-    workspace: str | PathLike[str] | None = None,
-) -> HostFile:
-    """Return the configuration in the file at `path`.
-
-    Args:
-        path: A UTF-8 file: TOML (`.toml`), YAML (`.yaml`, `.yml`), or else JSON, in which comments and trailing commas
-            are allowed, as in editors.
-        environment: Values for `${NAME}`; by default the process's environment.
-        ask: Prompts the user for the value of an `${input:key}` that has no variable.
-        workspace: The project's folder, for `${workspaceFolder}`; by default the file's folder.
+def load_host_file(path: str | PathLike[str], *, environment: Mapping[str, str] | None = None) -> HostFile:
+    """Return the configuration in the file at `path`, like `inspect_host_file`.
 
     Raises:
         ConfigurationError: The file cannot be read or used. The message lists every problem.
     """
-    file, problems = inspect_host_file(path, environment=environment, ask=ask, workspace=workspace)
-    return _usable(file, problems, str(path))
+    file, problems = inspect_host_file(path, environment=environment)
+    if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
+        raise ConfigurationError(str(path), [*file.problems, *problems])
+    return file
 
 
 def inspect_host_file(
@@ -144,7 +133,14 @@ def inspect_host_file(
     ask: AskForInput | None = None,
     workspace: str | PathLike[str] | None = None,
 ) -> tuple[HostFile, list[str]]:
-    """Like `load_host_file`, but return the problems in the file's structure, for callers that may find more.
+    """Return the configuration in the file at `path`, and the problems in its structure.
+
+    Args:
+        path: A UTF-8 file: TOML (`.toml`), YAML (`.yaml`, `.yml`), or else JSON, in which comments and trailing commas
+            are allowed, as in editors.
+        environment: Values for `${NAME}`; by default the process's environment.
+        ask: Prompts the user for the value of an `${input:key}` that has no variable.
+        workspace: The project's folder, for `${workspaceFolder}`; by default the file's folder.
 
     Raises:
         ConfigurationError: The file cannot be read.
@@ -178,28 +174,6 @@ def writers_warning(path: str | PathLike[str]) -> str | None:
     return (
         f"{path} can be changed by {who} (mode {mode:04o}), so they can start programs as you: run `chmod go-w {path}`"
     )
-
-
-def parse_host_file(
-    document: Any,
-    *,
-    source: str,
-    folder: str | PathLike[str],
-    environment: Mapping[str, str] | None = None,
-    ask: AskForInput | None = None,
-    workspace: str | PathLike[str] | None = None,
-) -> HostFile:
-    """Convert a parsed file to a configuration, like `load_host_file`.
-
-    `source` names the file in errors. `${workspaceFolder}` is derived from its `folder` unless `workspace` is given.
-    """
-    return _usable(*_parsed(document, folder, environment, ask, workspace), source)
-
-
-def _usable(file: HostFile, problems: Sequence[str], source: str) -> HostFile:
-    if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
-        raise ConfigurationError(source, [*file.problems, *problems])
-    return file
 
 
 def _parsed(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools, server_settings
 from mcp_types import PaginatedRequestParams, Tool
-from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, parse_host_file
+from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, load_host_file
 from tools_search_hosts.toolsets import Toolset
 from tools_search_server.access.configuration import Access, read_access, read_toolsets
 from tools_search_server.base.limits import Limits
@@ -235,9 +235,11 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named_with_its_file_and_place(members: Any, chosen: str | None, says: str) -> None:
-    document = {"mcpServers": {"git": {"command": "git"}}, **members}
-    file = parse_host_file(document, source="mcp.json", folder=Path())
+def test_a_mistake_is_named_with_its_file_and_place(
+    members: Any, chosen: str | None, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "git"}}, **members}))
+    file = load_host_file(tmp_path / "mcp.json")
     with pytest.raises(ConfigurationError) as refused:
         read_access(file, "mcp.json", chosen)
     assert str(refused.value).startswith("mcp.json cannot be used")
@@ -245,8 +247,9 @@ def test_a_mistake_is_named_with_its_file_and_place(members: Any, chosen: str | 
     assert "tsk_x" not in str(refused.value)
 
 
-def test_a_server_that_is_switched_off_may_stay_in_a_toolset() -> None:
+def test_a_server_that_is_switched_off_may_stay_in_a_toolset(tmp_path: Path) -> None:
     servers = {"git": {"command": "git"}, "old": {"command": "old", "disabled": True}}
     document = {"servers": servers, "toolsets": {"both": {"git": True, "old": True}}}
-    file = parse_host_file(json.loads(json.dumps(document)), source="mcp.json", folder=Path())
+    (tmp_path / "mcp.json").write_text(json.dumps(document))
+    file = load_host_file(tmp_path / "mcp.json")
     assert read_access(file, "mcp.json", "both").toolset.name == "both"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError
-from tools_search_hosts import HttpTarget, StdioTarget, Target, parse_host_file
+from tools_search_hosts import HttpTarget, StdioTarget, Target, load_host_file
 from tools_search_server.base.redaction import Secrets, printable, quoted
 
 pytestmark = pytest.mark.anyio
@@ -114,9 +115,10 @@ def test_words_numbers_and_places_are_no_secrets(value: str) -> None:
     assert Secrets(StdioTarget("x", (value, f"--root={value}"), {"SETTING": value})).masked(text) == text
 
 
-def test_variables_that_an_entry_refers_to_are_kept_secret() -> None:
+def test_variables_that_an_entry_refers_to_are_kept_secret(tmp_path: Path) -> None:
     entry = {"command": "run", "args": ["--note", "by ${NAME} and ${OTHER:-someone}"]}
-    file = parse_host_file({"mcpServers": {"one": entry}}, source="test", folder=Path(), environment={"NAME": SECRET})
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": entry}}))
+    file = load_host_file(tmp_path / "mcp.json", environment={"NAME": SECRET})
     [server] = file.servers
     assert isinstance(server.target, StdioTarget)
     assert server.target.expanded == {"NAME": SECRET, "OTHER": "someone"}

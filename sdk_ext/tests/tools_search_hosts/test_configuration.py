@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
@@ -15,8 +17,8 @@ from tools_search_hosts import (
     ServerEntry,
     StdioTarget,
     UnusableTarget,
+    inspect_host_file,
     load_host_file,
-    parse_host_file,
 )
 from tools_search_hosts.formats import load_lenient_json
 
@@ -54,13 +56,21 @@ from tools_search_hosts.formats import load_lenient_json
 )
 def test_a_mistake_is_named_by_its_place_and_gives_no_secret_away(members: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        parse_host_file({"mcpServers": {"a": members}}, source="mcp.json", folder=Path(), environment={"KEY": "s3cret"})
+        read({"mcpServers": {"a": members}}, env={"KEY": "s3cret"})
     assert f"server 'a': {told}" in str(refused.value)
     assert "s3cret" not in str(refused.value)
 
 
-def read(document: dict[str, Any], **options: Any) -> HostFile:
-    return parse_host_file(document, source="mcp.json", folder=Path(), environment=options.pop("env", {}), **options)
+def written(folder: Path, document: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "mcp.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def read(document: dict[str, Any], *, env: dict[str, str] | None = None) -> HostFile:
+    with TemporaryDirectory() as folder:
+        return load_host_file(written(Path(folder), document), environment=env or {})
 
 
 def test_a_mistake_in_the_entry_of_one_server_costs_that_server_alone() -> None:
@@ -122,7 +132,7 @@ INPUTS = [
 ]
 
 
-def test_an_input_is_taken_from_the_environment_asked_for_once_or_its_default() -> None:
+def test_an_input_is_taken_from_the_environment_asked_for_once_or_its_default(tmp_path: Path) -> None:
     asked: list[Input] = []
 
     def ask(wanted: Input) -> str | None:
@@ -134,7 +144,8 @@ def test_an_input_is_taken_from_the_environment_asked_for_once_or_its_default() 
         "b": {"command": "x", "env": {"K": "${input:api-key}"}},
         "off": {"command": "${input:off}", "disabled": True},
     }
-    file = read({"inputs": INPUTS, "servers": servers}, env={"MCP_INPUT_ELSE": "set"}, ask=ask)
+    path = written(tmp_path, {"inputs": INPUTS, "servers": servers})
+    file, _ = inspect_host_file(path, environment={"MCP_INPUT_ELSE": "set"}, ask=ask)
     assert [one.target.env for one in file.servers if isinstance(one.target, StdioTarget)] == [
         {"K": "typed", "R": "eu", "E": "set"},
         {"K": "typed"},
@@ -164,7 +175,7 @@ def test_the_era_of_one_server_is_read_and_another_word_makes_that_server_unusab
 
 
 def only_server(folder: Path, **members: Any) -> ServerEntry:
-    [entry] = parse_host_file({"servers": {"a": members}}, source="mcp.json", folder=folder, environment={}).servers
+    [entry] = load_host_file(written(folder, {"servers": {"a": members}}), environment={}).servers
     return entry
 
 
@@ -181,7 +192,7 @@ def only_server(folder: Path, **members: Any) -> ServerEntry:
 def test_timeouts_are_read_in_the_units_of_each_host(
     members: dict[str, Any], start_seconds: float | None, call_seconds: float | None
 ) -> None:
-    entry = only_server(Path(), command="x", **members)
+    [entry] = read({"servers": {"a": {"command": "x", **members}}}).servers
     assert (entry.start_seconds, entry.call_seconds) == (start_seconds, call_seconds)
 
 
@@ -199,13 +210,14 @@ def test_timeouts_are_read_in_the_units_of_each_host(
 def test_what_needs_no_consent_is_read_under_the_names_that_hosts_give_it(
     members: dict[str, Any], allowed: list[str]
 ) -> None:
-    entry = only_server(Path(), command="x", **members)
+    [entry] = read({"servers": {"a": {"command": "x", **members}}}).servers
     assert [name for name in ("read", "write") if entry.allows(name)] == allowed
 
 
 @pytest.mark.parametrize("member", ["url", "httpUrl", "serverUrl"])
 def test_an_address_is_read_under_the_names_that_hosts_give_it(member: str) -> None:
-    assert only_server(Path(), **{member: "https://host/mcp"}).target == HttpTarget("https://host/mcp")
+    [entry] = read({"servers": {"a": {member: "https://host/mcp"}}}).servers
+    assert entry.target == HttpTarget("https://host/mcp")
 
 
 def test_a_file_of_variables_is_read_literally_and_gives_way_to_those_in_the_entry(tmp_path: Path) -> None:

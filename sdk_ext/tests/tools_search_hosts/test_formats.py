@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools_search_hosts import ConfigurationError, HostFile, HttpTarget, ServerEntry, StdioTarget, load_host_file
+from tools_search_hosts import (
+    ConfigurationError,
+    HostFile,
+    HttpTarget,
+    ServerEntry,
+    StdioTarget,
+    inspect_host_file,
+    load_host_file,
+)
 
 CODEX = """
 model = "gpt-5"
@@ -65,7 +73,9 @@ extensions:
 
 def read(path: Path, text: str, environment: dict[str, str] | None = None, workspace: Path | None = None) -> HostFile:
     path.write_text(text)
-    return load_host_file(path, environment=environment or {}, workspace=workspace)
+    if workspace is None:
+        return load_host_file(path, environment=environment or {})
+    return inspect_host_file(path, environment=environment or {}, workspace=workspace)[0]
 
 
 def test_codex_is_read_with_the_variables_that_it_passes_on(tmp_path: Path) -> None:
