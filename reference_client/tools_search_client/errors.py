@@ -168,6 +168,10 @@ class ConsentRefusedError(ServerError):
     kind = "unauthorized"
 
 
+RESOLVABLE = (UnauthorizedError, HostError)
+"""Errors that a sign-in or the host can resolve at any time, so that a retry never has to wait."""
+
+
 class ServerTimeoutError(ServerError):
     """The server did not answer before the deadline."""
 

@@ -39,9 +39,13 @@ from tools_search_client import (
     open_federation,
     open_server,
 )
+from tools_search_client.federation import fanout
 from tools_search_hosts import HttpTarget, ServerEntry
 
 SERVER = Path(__file__).parents[1] / "fixtures" / "servers" / "oauth.py"
+
+HANGING = 300
+"""Seconds after which a test hangs: on a busy machine, anything can take twenty times as long as on an idle one."""
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +59,7 @@ class Guarded:
 
     def __call__(self, **changes: Any) -> dict[str, Any]:
         """Change what happens next and return what happened so far."""
-        return httpx2.post(self._control, json=changes).json()
+        return httpx2.post(self._control, json=changes, timeout=HANGING).json()
 
     @property
     def events(self) -> list[str]:
@@ -84,14 +88,14 @@ def store(tmp_path: Path) -> FileTokenStore:
 
 def browse(url: str) -> None:
     """What a browser does for a person who agrees to everything."""
-    httpx2.get(url, follow_redirects=True)
+    httpx2.get(url, follow_redirects=True, timeout=HANGING)
 
 
 @pytest.fixture
 async def signed_in(guarded: Guarded, store: FileTokenStore) -> OAuth:
     """What a sign-in left behind: none of it is in this object but the store."""
-    with anyio.fail_after(20):
-        async with loopback_redirect(browse, seconds=10) as redirect:
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(browse, seconds=HANGING) as redirect:
             assert await OAuth(store).sign_in(guarded.url, redirect)
     guarded(events=[])
     return OAuth(store)
@@ -102,10 +106,10 @@ def options(oauth: OAuth) -> ConnectionOptions:
 
 
 async def test_a_server_that_nobody_signed_in_to_says_how(guarded: Guarded, store: FileTokenStore):
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_federation(
             Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),)),
-            FederationOptions(connection=options(OAuth(store))),
+            FederationOptions(connection=options(OAuth(store)), deadline=HANGING),
         ) as federation:
             failure = (await federation.search("create an invoice")).failed["guarded"]
     assert failure.kind == "unauthorized"
@@ -122,10 +126,12 @@ async def test_a_model_that_searches_tells_the_host_whose_user_must_sign_in_agai
     entry = ServerEntry("guarded", HttpTarget(guarded.url))
     configuration = Configuration((entry,), ToolDiscovery(enabled=True, defer_all=True))
     search = ToolCall("search_tools", {"query": "create an invoice"})
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with (
-            open_federation(configuration, FederationOptions(connection=options(signed_in))) as federation,
-            loopback_redirect(browse, seconds=10) as redirect,
+            open_federation(
+                configuration, FederationOptions(connection=options(signed_in), deadline=HANGING)
+            ) as federation,
+            loopback_redirect(browse, seconds=HANGING) as redirect,
         ):
             conversation = Conversation(federation)
             await conversation.begin_turn()
@@ -142,8 +148,8 @@ async def test_a_model_that_searches_tells_the_host_whose_user_must_sign_in_agai
 async def test_a_person_signs_in_with_registration_and_proof_and_another_process_has_the_tokens(
     guarded: Guarded, store: FileTokenStore
 ):
-    with anyio.fail_after(60):
-        async with loopback_redirect(browse, seconds=10) as redirect:
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(browse, seconds=HANGING) as redirect:
             assert await OAuth(store).sign_in(guarded.url, redirect)
         assert guarded.events == ["registered", "signed in", "authorization_code"]
         (file,) = store.folder.iterdir()
@@ -168,8 +174,8 @@ async def test_a_host_that_publishes_its_metadata_signs_in_and_refreshes_without
 ):
     guarded(accepting_documents=True)
     published = "https://host.example/client.json"
-    with anyio.fail_after(20):
-        async with loopback_redirect(browse, seconds=10) as redirect:
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(browse, seconds=HANGING) as redirect:
             assert await OAuth(store, client_metadata_url=published).sign_in(guarded.url, redirect)
         guarded(expire=True)
         async with open_server(HttpTarget(guarded.url), options(OAuth(store, client_metadata_url=published))) as tools:
@@ -182,8 +188,8 @@ async def test_a_host_that_publishes_its_metadata_signs_in_and_refreshes_without
 async def test_a_host_that_publishes_its_metadata_registers_where_that_is_not_accepted(
     guarded: Guarded, store: FileTokenStore
 ):
-    with anyio.fail_after(20):
-        async with loopback_redirect(browse, seconds=10) as redirect:
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(browse, seconds=HANGING) as redirect:
             oauth = OAuth(store, client_metadata_url="https://host.example/client.json")
             assert await oauth.sign_in(guarded.url, redirect)
     assert guarded.events == ["registered", "signed in", "authorization_code"]
@@ -198,7 +204,7 @@ def test_an_address_that_no_metadata_document_can_have_is_refused_at_once(url: s
 async def test_tokens_that_expire_during_searches_are_refreshed_once_and_nothing_is_lost(
     guarded: Guarded, signed_in: OAuth
 ):
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             assert guarded.events == []
             guarded(expire=True)
@@ -217,7 +223,7 @@ async def test_tokens_that_expire_during_searches_are_refreshed_once_and_nothing
 
 async def test_tokens_that_expire_between_the_pages_of_a_search_are_refreshed(guarded: Guarded, signed_in: OAuth):
     guarded(uses=1)
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             guarded(expire=True)
             found = await tools.search("create", limit=8)
@@ -234,7 +240,7 @@ async def test_tokens_that_are_known_to_have_expired_are_refreshed_before_they_a
     kept = json.loads(file.read_text())
     file.write_text(json.dumps(kept | {"expires_at": 1.0}))
     guarded(expire=True)
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             assert (await tools.search("create an invoice")).tools
     assert guarded.events == ["refresh_token"]
@@ -245,7 +251,7 @@ async def test_two_processes_refresh_in_turn_though_each_refresh_token_is_good_f
     guarded: Guarded, store: FileTokenStore, signed_in: OAuth
 ):
     other = OAuth(store)
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with (
             open_server(HttpTarget(guarded.url), options(signed_in)) as tools,
             open_server(HttpTarget(guarded.url), options(other)) as others,
@@ -259,7 +265,7 @@ async def test_two_processes_refresh_in_turn_though_each_refresh_token_is_good_f
 async def test_a_refresh_that_is_refused_fails_with_its_reason_and_a_new_sign_in_mends_open_connections(
     guarded: Guarded, store: FileTokenStore, signed_in: OAuth
 ):
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             guarded(expire=True, refusing=True)
             for _ in range(2):
@@ -267,13 +273,13 @@ async def test_a_refresh_that_is_refused_fails_with_its_reason_and_a_new_sign_in
                     await tools.call("create_invoice")
             assert guarded.events == ["refresh_token"]
             guarded(refusing=False)
-            async with loopback_redirect(browse, seconds=10) as redirect:
+            async with loopback_redirect(browse, seconds=HANGING) as redirect:
                 await OAuth(store).sign_in(guarded.url, redirect)
             assert not (await tools.call("create_invoice")).is_error
 
 
 async def test_a_token_endpoint_that_is_out_of_order_costs_nothing_but_the_moment(guarded: Guarded, signed_in: OAuth):
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             guarded(expire=True, failing=True)
             with pytest.raises(ServerUnavailableError, match="could not be refreshed: HTTP 503") as error:
@@ -286,13 +292,13 @@ async def test_a_token_endpoint_that_is_out_of_order_costs_nothing_but_the_momen
 async def test_what_a_refresh_failed_for_says_nothing_of_a_later_sign_in_or_sign_out(
     guarded: Guarded, signed_in: OAuth
 ):
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             guarded(expire=True, failing=True)
             with pytest.raises(ServerUnavailableError, match="could not be refreshed: HTTP 503"):
                 await tools.call("create_invoice")
             guarded(failing=False, demanded="invoices:write")
-            async with loopback_redirect(browse, seconds=10) as redirect:
+            async with loopback_redirect(browse, seconds=HANGING) as redirect:
                 assert await signed_in.sign_in(guarded.url, redirect)
             with pytest.raises(UnauthorizedError, match="scope 'invoices:write'"):
                 await tools.call("create_invoice")
@@ -306,7 +312,7 @@ async def test_what_a_refresh_failed_for_says_nothing_of_a_later_sign_in_or_sign
 
 
 async def test_a_search_that_is_given_up_does_not_lose_the_refresh_that_it_began(guarded: Guarded, signed_in: OAuth):
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             guarded(expire=True, holding=True)
             async with anyio.create_task_group() as tasks:
@@ -321,12 +327,12 @@ async def test_a_search_that_is_given_up_does_not_lose_the_refresh_that_it_began
 
 async def test_a_call_that_takes_more_is_granted_that_besides_what_was_granted(guarded: Guarded, signed_in: OAuth):
     guarded(demanded="invoices:write")
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             with pytest.raises(UnauthorizedError, match=r"asks for authorization .*scope 'invoices:write'") as error:
                 await tools.call("create_invoice")
             assert (error.value.challenge.status, error.value.challenge.scope) == (403, "invoices:write")
-            async with loopback_redirect(browse, seconds=10) as redirect:
+            async with loopback_redirect(browse, seconds=HANGING) as redirect:
                 assert await signed_in.sign_in(guarded.url, redirect, challenge=error.value.challenge)
             assert guarded.events == ["registered", "signed in", "authorization_code"]  # for another port
             assert not (await tools.call("create_invoice")).is_error
@@ -339,8 +345,8 @@ async def test_a_registered_client_signs_in_and_refreshes_with_its_secret_where_
 ):
     guarded(registering=False)
     own = OAuth(store, client=OAuthClientInformationFull(client_id="own", client_secret="s3cret"))  # noqa: S106
-    with anyio.fail_after(20):
-        async with loopback_redirect(browse, seconds=10) as redirect:
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(browse, seconds=HANGING) as redirect:
             with pytest.raises(ServerUnavailableError, match="the sign-in failed"):
                 await OAuth(store).sign_in(guarded.url, redirect)
             guarded(events=[])
@@ -376,14 +382,14 @@ async def test_a_token_store_that_raises_is_named_and_the_server_is_not_blamed(g
     vault = Vault(failing="load")
     oauth = OAuth(vault)
     locked = "the token store of the host failed: the vault is locked"
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_federation(
             Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),)),
-            FederationOptions(connection=options(oauth)),
+            FederationOptions(connection=options(oauth), deadline=HANGING),
         ) as federation:
             assert (await federation.search("create an invoice")).failed == {"guarded": Failure("host", locked)}
             vault.failing = "save"
-            async with loopback_redirect(browse, seconds=10) as redirect:
+            async with loopback_redirect(browse, seconds=HANGING) as redirect:
                 with pytest.raises(HostError, match=r"the token store of the host failed: KeyError\Z"):
                     await oauth.sign_in(guarded.url, redirect)
                 vault.failing = ""
@@ -398,6 +404,26 @@ async def test_a_token_store_that_raises_is_named_and_the_server_is_not_blamed(g
                 await federation.call("guarded__create_invoice")
 
 
+async def test_what_a_sign_in_or_the_host_has_resolved_is_tried_at_once_however_long_it_took_to_fail(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fanout, "_SLOW_START_SECONDS", 0.0)
+    vault = Vault(failing="load")
+    oauth = OAuth(vault)
+    configuration = Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),))
+    connection = options(oauth)
+    with anyio.fail_after(HANGING):
+        async with open_federation(
+            configuration, FederationOptions(connection=connection, deadline=HANGING)
+        ) as federation:
+            assert (await federation.search("create an invoice")).failed["guarded"].kind == "host"
+            vault.failing = ""
+            assert (await federation.search("create an invoice")).failed["guarded"].kind == "unauthorized"
+            async with loopback_redirect(browse, seconds=HANGING) as redirect:
+                assert await oauth.sign_in(guarded.url, redirect)
+            assert (await federation.search("create an invoice")).failed == {}
+
+
 async def test_other_authorization_and_a_redirect_that_raise_are_named(guarded: Guarded, store: FileTokenStore):
     class Signing(httpx2.Auth):
         def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
@@ -410,21 +436,21 @@ async def test_other_authorization_and_a_redirect_that_raise_are_named(guarded: 
     def no_browser(url: str) -> None:
         raise KeyError(url)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         for auth in (Signing(), no_auth):
             with pytest.raises(HostError, match="`auth` of the host failed: KeyError"):
                 async with open_server(HttpTarget(guarded.url), ConnectionOptions(auth=auth)):
                     pass
-        async with loopback_redirect(no_browser, seconds=10) as redirect:
+        async with loopback_redirect(no_browser, seconds=HANGING) as redirect:
             with pytest.raises(HostError, match="the redirect of the host failed"):
                 await OAuth(store).sign_in(guarded.url, redirect)
 
 
 async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, store: FileTokenStore):
     guarded(denying=True)
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         for show, seconds, kind, told in (
-            (browse, 10, ConsentRefusedError, "access_denied"),
+            (browse, HANGING, ConsentRefusedError, "access_denied"),
             (str, 0.1, ServerUnavailableError, "nobody signed in within 0.1 seconds"),
         ):
             async with loopback_redirect(show, seconds=seconds) as redirect:
@@ -437,14 +463,14 @@ async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, sto
 async def test_after_a_sign_out_open_connections_and_the_store_have_no_tokens(
     guarded: Guarded, store: FileTokenStore, signed_in: OAuth
 ):
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             assert not (await tools.call("create_invoice")).is_error
             await signed_in.sign_out(guarded.url)
             assert [*store.folder.iterdir()] == []
             with pytest.raises(UnauthorizedError):
                 await tools.call("create_invoice")
-            async with loopback_redirect(browse, seconds=10) as redirect:
+            async with loopback_redirect(browse, seconds=HANGING) as redirect:
                 assert await signed_in.sign_in(guarded.url, redirect, scope="tools:search invoices:write")
             assert not (await tools.call("create_invoice")).is_error
     assert "invoices:write" in json.loads(await store.load(guarded.url) or "")["tokens"]["scope"].split()
@@ -460,13 +486,13 @@ async def test_the_redirect_of_a_web_host_on_the_page_signs_in_and_says_who_refu
 
     def redirect() -> Redirect:
         async def show(address: str) -> None:
-            returned = urlsplit(httpx2.get(address).headers["location"])
+            returned = urlsplit(httpx2.get(address, timeout=HANGING).headers["location"])
             made.came_back(dict(parse_qsl(returned.query)))
 
         made = names["WebRedirect"](show)
         return made
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGING):
         assert await OAuth(store).sign_in(guarded.url, redirect())
         guarded(denying=True)
         with pytest.raises(ConsentRefusedError):

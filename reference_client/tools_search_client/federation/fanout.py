@@ -24,6 +24,7 @@ from anyio.abc import TaskGroup
 from mcp_ext_tools_search.types import TOOLS, Primitive
 
 from tools_search_client.errors import (
+    RESOLVABLE,
     Failure,
     HostError,
     InvalidServerResultError,
@@ -360,7 +361,11 @@ class Fanout:
             elif not is_timeout and asked.tools is not None:  # a refusal is still an answer
                 record.note_answer(seconds)
             # A timeout, or a failed start. If it is late, its strike was counted when its caller gave up.
-            elif (is_timeout or seconds >= _SLOW_START_SECONDS) and not asked.is_late:
+            elif (
+                (is_timeout or seconds >= _SLOW_START_SECONDS)
+                and not asked.is_late
+                and not isinstance(error, RESOLVABLE)
+            ):
                 record.note_late(asked.began, error, self._backoff, math.inf)
         # Replaced first, so that callers who wake up wait for the answer after this one.
         answered, self._answered = self._answered, anyio.Event()

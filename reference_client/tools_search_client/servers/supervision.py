@@ -23,11 +23,11 @@ from typing import Final
 import anyio
 
 from tools_search_client.errors import (
+    RESOLVABLE,
     HostError,
     ServerError,
     ServerTimeoutError,
     ServerUnavailableError,
-    UnauthorizedError,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import ServerTools
@@ -122,9 +122,8 @@ class SupervisedServer:
                 self._failure = error
             self.connected = None
             self._failures += 1  # the end of a connection counts as one, too
-            # A sign-in or the host might have resolved it by now, and trying costs one request.
-            is_resolvable = isinstance(self._failure, UnauthorizedError | HostError)
-            self._not_before = self._clock() + (0.0 if is_resolvable else self._backoff.after(self._failures))
+            pause = 0.0 if isinstance(self._failure, RESOLVABLE) else self._backoff.after(self._failures)
+            self._not_before = self._clock() + pause
             self._wanted = anyio.Event()
             # Replaced first, so that callers who are woken and ask again wait for the next attempt.
             waiting, self._settled = self._settled, anyio.Event()
