@@ -6,7 +6,7 @@ A toolset hides every server that it does not name. Tools have the names that th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -15,13 +15,15 @@ _FORMS: Final = 'must be true, a list of names of tools, or {"exclude": [names o
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which tools of one server are shown."""
+    """Which tools of one server are shown; `Rule(excludes=True)`, which hides none, shows all."""
 
     names: frozenset[str] = frozenset()
-    """The tools that the rule names."""
+    """The tools that the rule names, by their server's own names."""
 
-    excludes: bool = True
-    """Whether these are hidden; otherwise only these are shown."""
+    excludes: bool = field(kw_only=True)
+    """Whether these are hidden; otherwise only these are shown. It has no default, because the opposite of what was
+    meant would show tools that must be hidden.
+    """
 
     def shows(self, tool: str) -> bool:
         """Return whether the tool with this name at its server is shown."""
@@ -52,7 +54,7 @@ class Toolset:
 
     def rule(self, server: str) -> Rule | None:
         """Return the rule for a server, or `None` if the server is hidden."""
-        return Rule() if self.rules is None else self.rules.get(server)
+        return Rule(excludes=True) if self.rules is None else self.rules.get(server)
 
 
 EVERYTHING: Final = Toolset("", None)
@@ -91,13 +93,13 @@ def closest(name: str, known: Collection[str]) -> str:
 def _rule(stated: Any) -> Rule:
     match stated:
         case True:
-            return Rule()
+            return Rule(excludes=True)
         case []:
             raise ValueError("names no tool: leave the server out to hide it")
         case [*names]:
             return Rule(_names(names), excludes=False)
         case {"exclude": [*names], **others} if not others:
-            return Rule(_names(names))
+            return Rule(_names(names), excludes=True)
         case _:
             raise ValueError(_FORMS)
 

@@ -134,7 +134,7 @@ def toolset() -> Callable[..., Toolset]:
 
     def _rule(rule: Any) -> Rule:
         if rule is True:
-            return Rule()
+            return Rule(excludes=True)
         return Rule(frozenset(rule), excludes=isinstance(rule, set))
 
     return make

@@ -37,7 +37,9 @@ tools = st.lists(st.tuples(tool_names, descriptions), max_size=8, unique_by=lamb
 catalogs = st.fixed_dictionaries(dict.fromkeys(SERVER_NAMES, tools))
 full_names = st.builds("{}__{}".format, st.sampled_from(SERVER_NAMES), tool_names)
 deferred = st.sets(st.sampled_from(SERVER_NAMES))
-rules = st.one_of(st.just(Rule()), st.builds(Rule, st.frozensets(tool_names, max_size=4), st.booleans()))
+rules = st.one_of(
+    st.just(Rule(excludes=True)), st.builds(Rule, st.frozensets(tool_names, max_size=4), excludes=st.booleans())
+)
 toolsets = st.one_of(
     st.just(EVERYTHING), st.builds(Toolset, st.just("some"), st.dictionaries(st.sampled_from(SERVER_NAMES), rules))
 )

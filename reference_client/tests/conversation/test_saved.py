@@ -330,6 +330,7 @@ async def test_a_loaded_tool_of_a_failing_server_stays_and_is_called_once_the_se
     assert (
         answer.text == "Error: Server 'weather' is not reachable at present, so 'weather__get_alerts' cannot be called."
     )
+    assert answer.failed == begun.failed
     again.source.offers = offers
     await again.state.refresh()
     assert isinstance(await again.call("weather__get_alerts"), Forward)

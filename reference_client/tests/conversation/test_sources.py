@@ -151,7 +151,7 @@ async def test_an_exact_name_is_found_on_servers_that_were_never_listed_whatever
 
 
 async def test_an_unknown_name_is_answered_with_the_closest_of_servers_that_were_never_listed(talk_to: Open, liar: Any):
-    hidden = Toolset("most", {"one": Rule(frozenset({"make_beta"}))})
+    hidden = Toolset("most", {"one": Rule(frozenset({"make_beta"}), excludes=True)})
     async with talk_to(ServerEntry("one", liar(tools=3).target)) as session:
         await session.state.begin_turn(toolset=hidden)
         assert "Closest matches: one__make_alpha" in (await session.search(tool_names=["make_alphabet"])).text
@@ -179,7 +179,7 @@ async def test_browsing_lists_a_small_server_that_was_never_listed(talk_to: Open
 
 async def test_a_toolset_hides_tools_of_servers_that_are_searched(talk_to: Open, liar: Any):
     server = liar(tools=4)
-    hidden = Toolset("most", {"one": Rule(frozenset({"make_alpha", "make_beta"}))})
+    hidden = Toolset("most", {"one": Rule(frozenset({"make_alpha", "make_beta"}), excludes=True)})
     async with talk_to(ServerEntry("one", server.target), max_search_results=2) as session:
         await session.state.begin_turn(toolset=hidden)
         assert "- one (about 2 tools)" in session.state.manifest
@@ -228,7 +228,7 @@ async def test_a_server_that_refuses_searches_for_the_tools_of_a_toolset_is_repo
 async def test_a_server_that_the_toolset_hides_is_not_even_started(talk_to: Open, liar: Any):
     shown, hidden = liar(), liar()
     async with talk_to(ServerEntry("shown", shown.target), ServerEntry("hidden", hidden.target)) as session:
-        await session.state.begin_turn(toolset=Toolset("some", {"shown": Rule()}))
+        await session.state.begin_turn(toolset=Toolset("some", {"shown": Rule(excludes=True)}))
         await session.search(query="alpha")
         await session.search(tool_names=["make_beta", "nothing"])
     assert hidden.asked() == []

@@ -37,6 +37,7 @@ from tools_search_client.servers.discovery import DiscoveryOptions
 from tools_search_client.servers.oauth import FileTokenStore, OAuth
 from tools_search_hosts import (
     HttpTarget,
+    Rule,
     ServerEntry,
     StdioTarget,
     inspect_host_file,
@@ -369,3 +370,9 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
         StdioTarget("program", cast("Any", "--fast"))
     with pytest.raises(LocalError, match="call `begin_turn`, or `restore`, first"):
         conversation.offer()
+
+
+def test_a_rule_that_names_tools_has_to_say_whether_it_hides_them():
+    with pytest.raises(TypeError, match="excludes"):
+        Rule(frozenset({"pay"}))  # pyright: ignore[reportCallIssue] - a type checker says so, too
+    assert [Rule(frozenset({"pay"}), excludes=excludes).shows("pay") for excludes in (True, False)] == [False, True]

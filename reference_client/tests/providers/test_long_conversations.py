@@ -167,7 +167,11 @@ class Game:
     async def turn(self) -> None:
         if self.random.random() < 0.1:
             self.source.change()
-        toolset = Toolset("some", {"server3": Rule(), "server9": Rule()}) if self.random.random() < 0.03 else EVERYTHING
+        toolset = (
+            Toolset("some", {"server3": Rule(excludes=True), "server9": Rule(excludes=True)})
+            if self.random.random() < 0.03
+            else EVERYTHING
+        )
         await self.state.begin_turn("Do it.", toolset=toolset)
         self.adapter.say("Do it.")
         for _ in range(self.random.randrange(1, 4)):

@@ -91,7 +91,7 @@ actions = st.one_of(
     st.tuples(st.just("cancel"), st.lists(calls, min_size=1, max_size=2)),
     st.tuples(st.just("drop"), st.integers(1, 3)),
     st.tuples(st.just("compact"), st.integers(1, 3)),
-    st.tuples(st.just("toolset"), st.sampled_from((EVERYTHING, Toolset("b", {"beta": Rule()})))),
+    st.tuples(st.just("toolset"), st.sampled_from((EVERYTHING, Toolset("b", {"beta": Rule(excludes=True)})))),
     st.tuples(st.just("servers"), catalogs),
 )
 

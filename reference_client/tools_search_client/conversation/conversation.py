@@ -288,7 +288,8 @@ class Conversation:
         definition = await self._loaded.confirmed(definition)
         server = tool.server
         if definition.name in self._state.unconfirmed:
-            return Reply(call, prompts.unconfirmed(definition.name, server), is_error=True)
+            failed = {name: failure for name, failure in self._failed().items() if name == server}
+            return Reply(call, prompts.unconfirmed(definition.name, server), is_error=True, failed=failed)
         if definition.name in self._state.gone:
             return Reply(call, prompts.vanished(definition.name, server, self.search_name), is_error=True)
         if call.id not in self._state.counted:  # the same call can be taken again, by another process after an approval

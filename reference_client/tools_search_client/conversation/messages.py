@@ -232,7 +232,7 @@ class Reply:
     `text`.
     """
     failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
-    """Servers that a search could not ask, each with the reason, such as `unauthorized` if its user must sign in."""
+    """Servers that could not be asked, each with the reason, such as `unauthorized` if its user must sign in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def upstream(name: str, says: str = "", *tools: str) -> VisibleServer:
         one._move(  # pyright: ignore[reportPrivateUsage] - as a connection does
             "ready", {tool: Tool(name=tool, input_schema={}) for tool in tools}
         )
-    return VisibleServer(one, Rule())
+    return VisibleServer(one, Rule(excludes=True))
 
 
 def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:
@@ -95,7 +95,9 @@ def test_instructions_that_are_no_words_take_no_longer_than_others(char: str) ->
     assert time.process_time() - began < 1
 
 
-@pytest.mark.parametrize("rule", [Rule(frozenset({"scrape"}), excludes=False), Rule(frozenset({"hidden_tool"}))])
+@pytest.mark.parametrize(
+    "rule", [Rule(frozenset({"scrape"}), excludes=False), Rule(frozenset({"hidden_tool"}), excludes=True)]
+)
 def test_a_server_of_which_a_part_is_hidden_is_not_quoted_since_it_may_speak_of_it(rule: Rule) -> None:
     seen = replace(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule=rule)
     assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tools)"]

@@ -44,9 +44,9 @@ class Configuration:
             case None:
                 return None
             case True:
-                return Rule()
+                return Rule(excludes=True)
             case {"exclude": names}:
-                return Rule(frozenset(names))
+                return Rule(frozenset(names), excludes=True)
             case names:
                 return Rule(frozenset(names), excludes=False)
 
