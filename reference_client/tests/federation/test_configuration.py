@@ -348,6 +348,8 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("a `FederationOptions`: ", lambda: entered(open_federation(configuration, wrong))),
             ("a `StdioTarget` or `HttpTarget`", lambda: entered(open_server(wrong))),
             ("a `ConnectionOptions`", lambda: entered(open_server(entry.target, wrong))),
+            ("an `httpx2.Auth` or a function", lambda: ConnectionOptions(auth=wrong)),
+            ("the text that `save` returned", lambda: conversation.restore(wrong)),
             ("a `ServerEntry`, ", lambda: federation.add(wrong)),
             ("a tuple of `ServerEntry` objects", lambda: Configuration(wrong)),
             ("a `ServerEntry`", lambda: Configuration((wrong,))),

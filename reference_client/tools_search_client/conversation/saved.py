@@ -20,7 +20,7 @@ from tools_search_client.conversation.messages import Addition, Definition
 from tools_search_client.conversation.prompts import SearchName
 from tools_search_client.conversation.search_tool import SearchRequest
 from tools_search_client.conversation.state import ConversationState, ServerNotice, Statistics, ToolNotice
-from tools_search_client.errors import SavedConversationError
+from tools_search_client.errors import SavedConversationError, require_kind
 from tools_search_client.found import FoundTool, Mode
 from tools_search_client.text import shorten
 
@@ -66,7 +66,9 @@ class SavedText(SavedPart):
 
         Raises:
             SavedConversationError: It has another format or version, or is larger than `MAX_SAVED_BYTES`.
+            LocalError: It is not a text.
         """
+        require_kind("saved", text, str, bytes, instead="the text that `save` returned, not what it contains")
         if len(text) > MAX_SAVED_BYTES:
             raise SavedConversationError(f"the saved text has more than {MAX_SAVED_BYTES:,} bytes")
         try:

@@ -130,6 +130,16 @@ class ConnectionOptions:
     message_handler: MessageHandlerFnT | None = None
     """Receives the server's notifications."""
 
+    def __post_init__(self) -> None:
+        """Refuse credentials where an `httpx2.Auth` is expected.
+
+        Raises:
+            LocalError: `auth` is neither an `httpx2.Auth` nor a function.
+        """
+        if self.auth is not None and not callable(self.auth):
+            instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
+            require_kind("auth", self.auth, httpx2.Auth, instead=instead)
+
     def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
         """Return these options, with unset ones taken from `otherwise`."""
         discovery = replace(otherwise.discovery, **stated(self.discovery))
