@@ -47,6 +47,12 @@ def pairs_of_a_name_alone(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def small_searches_for_names_end(params: Json, result: Json) -> Json:
+    """Finds no more than one page of tools for a name where the limit is small."""
+    return without(result, "nextCursor") if params.get("limit", 10) < 5 and "_" in params["query"] else result
+
+
+@wrong_result
 def later_pages_of_four_lose_one(params: Json, result: Json) -> Json:
     later = "cursor" in params and params.get("limit") == 4 and "nextCursor" in result
     return {**result, "tools": result["tools"][:-1]} if later else result

@@ -420,8 +420,8 @@ async def deterministic(bench: Bench) -> None:
 
 @server_check(
     title="`limit` changes only where pages end",
-    sends="A query with limits from 1 to more than its number of matches; an item's key with limits 1 and 2; generated"
-    " queries and limits.",
+    sends="A query with limits from 1 to more than its number of matches; an item's key with limits 1 and 2 and in large"
+    " pages; generated queries and limits.",
     passes="Each first page is a prefix of the full sequence; small pages together contain what large ones do.",
     methods=EVERY_METHOD,
 )
@@ -466,13 +466,14 @@ async def limit_only_cuts(bench: Bench) -> None:
             fault_of_paging = bool(set(other.keys) - set(small.keys))
             message = f"a search with limit 1 ends without {sorted(lost)}, which match with a larger limit"
             bench.expect(fault_of_paging, small.last, message, case=small.case)
-    if (walks := await _walks_of_name(bench)) is not None and walks[1].pages[0].next_cursor is None:
-        one_by_one, in_pairs = walks
-        lost = [key for key in one_by_one.keys if key not in in_pairs.keys]
-        ends = not lost or (await bench.server.page(in_pairs.query, limit=2)).next_cursor is None
-        bench.applies(ends, differ)
-        message = f"a search with limit 2 ends after its first page without {lost}, which match with limit 1"
-        bench.expect(not lost, in_pairs.last, message, case=in_pairs.case)
+    for walk in await _walks_of_name(bench) or ():
+        first, every = walk.pages[0], await shared_whole(bench, walk.query)
+        lost = [key for key in every.keys if key not in first.keys] if first.next_cursor is None else list[str]()
+        if lost:
+            again = await bench.server.page(walk.query, limit=walk.limit), await bench.server.whole(walk.query)
+            bench.applies(again[0].next_cursor is None and again[1].keys == every.keys, differ)
+        message = f"a search with limit {walk.limit} ends without {lost}, which match with a larger limit"
+        bench.expect(not lost, first.exchange, message, case=walk.case)
     await explore_walks(bench, judge_walk)
 
 
