@@ -269,6 +269,7 @@ async def test_a_server_whose_list_takes_too_long_is_searched_instead(liar: Any)
     configuration = Configuration((ServerEntry("slow", slow.target),), ToolDiscovery(enabled=True))
     with anyio.fail_after(30):
         async with open_federation(configuration) as federation:
+            await federation.search("alpha")  # which connects, so that the deadline is that of the list alone
             state = Conversation(FederationSource(federation, configuration, deadline=1), configuration.tool_discovery)
             assert (await state.begin_turn()).failed == {}
             reply = await state.take(ToolCall("search_tools", {"query": "alpha"}))

@@ -206,6 +206,7 @@ async def test_calls_without_an_id_or_with_the_same_one_get_ids():
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_step_out_of_order_is_the_hosts_mistake(kind: Any):
     conversation = Conversation(ListedSource.of({"shop": [DELETE]}))
+    await conversation.begin_turn()
     adapter = kind(conversation, "a-model")
     with pytest.raises(LocalError, match="call `say` first"):
         adapter.request()

@@ -20,7 +20,9 @@ withheld: list[Any] = []
 if BEHAVIOR == "crashing":
     sys.exit("I always crash")
 if BEHAVIOR != "named" and len(sys.argv) > 2:
-    (Path(sys.argv[2]) / "pid").write_text(str(os.getpid()))
+    draft = Path(sys.argv[2]) / f"{os.getpid()}.draft"
+    draft.write_text(str(os.getpid()))
+    draft.replace(Path(sys.argv[2]) / "pid")  # tests wait until the file exists, and read it then
 if BEHAVIOR == "stubborn":
     # It ignores that it is to stop, as does what it starts: a process in a session of its own, and a daemon, whose
     # parent has ended.

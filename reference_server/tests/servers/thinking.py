@@ -16,7 +16,9 @@ from typing import Any
 FOLDER = Path(sys.argv[1])
 IS_DEAF = "deaf" in sys.argv[2:]
 IS_FRAIL = "frail" in sys.argv[2:]
-(FOLDER / "pid").write_text(str(os.getpid()))
+draft = FOLDER / f"{os.getpid()}.draft"
+draft.write_text(str(os.getpid()))
+draft.replace(FOLDER / "pid")  # tests wait until the file exists, and read it then
 
 
 def send(**message: Any) -> None:

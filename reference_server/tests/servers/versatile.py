@@ -140,7 +140,9 @@ async def main() -> None:
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(BUS))
     server.add_notification_handler("notifications/initialized", NotificationParams, remember)
-    (FOLDER / "pid").write_text(str(os.getpid()))
+    draft = FOLDER / f"{os.getpid()}.draft"
+    draft.write_text(str(os.getpid()))
+    draft.replace(FOLDER / "pid")  # tests wait until the file exists, and read it then
     if "--http" in sys.argv:
         app = server.streamable_http_app()
         if "--legacy" in sys.argv:
