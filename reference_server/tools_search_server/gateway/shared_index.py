@@ -234,10 +234,10 @@ class SharedIndex:
             new = [entry for name, entry in entries.items() if known.get(name) != (entry.digest, entry.groups)]
             if only_missing:
                 gone, new = [], [entry for name, entry in entries.items() if name not in known]
-            # Once even without new tools, to remove those that are gone.
-            for start in range(0, max(len(new), len(gone) > 0), _BATCH):
-                update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
             if gone or new:
+                # Once even without new tools, to remove those that are gone.
+                for start in range(0, max(len(new), 1), _BATCH):
+                    update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
                 logger.info("the index has %d tools, %d of them new or changed", len(entries), len(new))
             return _revision(connection, catalog)
 
