@@ -330,6 +330,12 @@ class NextPageBelieved(Client):
         return {**page, "nextCursor": page["next_cursor"]} if "next_cursor" in page else page
 
 
+class CursorMemberBelieved(Client):
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        return {**page, "nextCursor": page["cursor"]} if isinstance(page.get("cursor"), str) else page
+
+
 class UnknownAnnotationsRefused(Client):
     def is_tool(self, entry: Any) -> bool:
         known = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}

@@ -37,6 +37,7 @@ _MISLEADING: Final[JsonObject] = {
     "names": [], "hits": [], "results": [], "items": [], "data": [], "query": "another one", "limit": 1, "ok": False,
     "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9", "nextPage": 2,
     "Tools": [], "Resources": [], "ResourceTemplates": [], "Prompts": [], "NextCursor": "page9", "ResultType": "none",
+    "cursor": "page9", "before": "page0",
 }  # fmt: skip
 """Members that the draft does not define, but that have a meaning elsewhere, or for a case-insensitive parser."""
 _MORE: Final[JsonObject] = {"hasMore": True, "isLast": False, "end": False, "done": False, "pages": 9, "total": 9}
@@ -60,8 +61,13 @@ _KINDS: Final = {-32601: "application/json", -32021: "application/json; charset=
 """The content types of refusals with these codes."""
 
 
+def _with_members(reply: Reply, members: JsonObject) -> Reply:
+    """Return a page with more members, whatever their names."""
+    return replace(reply, result={**(reply.result or {}), **members})
+
+
 async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
-    async with bench.connected(Script(search=serves(found(_UNLISTED, **result)))) as session:
+    async with bench.connected(Script(search=serves(_with_members(found(_UNLISTED), result)))) as session:
         outcome = await session.search("mend a clock")
         message = f"{case}; the search returned {outcome.describe()} instead of {_UNLISTED['name']!r}"
         session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
@@ -73,8 +79,8 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
 
     def search(params: JsonObject) -> Reply:
         if "cursor" in params:
-            return found(*tools, **{**extra, **(_MORE if params["query"] == _NEED else {})})
-        return found(tool("first_page"), cursor="page2", **(extra if params["query"] == _NEED else {}))
+            return _with_members(found(*tools), {**extra, **(_MORE if params["query"] == _NEED else {})})
+        return _with_members(found(tool("first_page"), cursor="page2"), extra if params["query"] == _NEED else {})
 
     reads_on, most = False, 0
     for query, which in (("mend a clock", "the second page and its tool"), (_NEED, "both pages and the tool")):
@@ -117,7 +123,7 @@ async def result_unknown_members(bench: ClientBench) -> None:
         async with bench.connected(Script(search=searching)) as session:
 
             async def judge(members: JsonObject) -> None:
-                outcome = await session.search(searching.switch(serves(found(_UNLISTED, **members))))
+                outcome = await session.search(searching.switch(serves(_with_members(found(_UNLISTED), members))))
                 case = f"members {json.dumps(members, ensure_ascii=False)}"
                 message = f"the result had the unknown {case}; the search returned {outcome.describe()}"
                 session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
