@@ -258,6 +258,13 @@ class QueryInHeaderEncoded(_Headers):
         headers["X-Trace"] = "=?base64?" + base64.b64encode(params["query"].encode()).decode() + "?="
 
 
+class QueryInHeaderEncodedTwice(_Headers):
+    """Encodes what is encoded once more, as a library does that gets a value ready to send."""
+
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        headers["X-Trace"] = base64.b64encode(base64.b64encode(params["query"].encode())).decode()
+
+
 class QueryInHeaderHexadecimal(_Headers):
     def change(self, headers: dict[str, str], params: Json) -> None:
         headers["X-Trace"] = params["query"].encode().hex()
