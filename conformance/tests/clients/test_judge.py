@@ -122,6 +122,7 @@ def test_a_client_may_stop_after_any_number_of_pages(run: Run, target: Command, 
         ("lists-everywhere", "settings-malformed", "unverified"),
         ("stops-after-one-page", "empty-cursor-followed", "unverified"),
         ("asks-twice-for-each-page", "cursor-verbatim", "pass"),
+        ("asks-twice-for-each-first-page", "refused-cursor-once", "pass"),
     ],
 )
 def test_a_client_is_blamed_for_no_rule_that_it_does_not_come_to(

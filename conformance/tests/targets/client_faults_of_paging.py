@@ -495,3 +495,12 @@ class AsksTwiceForEachPage(Client):
         if "cursor" in params:
             super().page(params)
         return super().page(params)
+
+
+class AsksTwiceForEachFirstPage(Client):
+    """Breaks no rule: a search that is sent again before any cursor was refused does not start over."""
+
+    def page(self, params: Json) -> Json:
+        if "cursor" not in params:
+            super().page(params)
+        return super().page(params)
