@@ -828,6 +828,72 @@ class SearchesInTopics(Fault):
         return outcome
 
 
+class SmallLimitRaisesMaximum(Fault):
+    """Has one object of settings, which a search with a small limit alters for everyone."""
+
+    raised = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.raised |= method == SEARCH and params.get("limit") == 1
+        if method == "server/discover" and "result" in outcome:
+            settings = outcome["result"]["capabilities"]["extensions"][EXTENSION_ID]
+            raised = {**settings, "maxLimit": settings["maxLimit"] + self.raised}
+            outcome["result"]["capabilities"]["extensions"] = {EXTENSION_ID: raised}
+        return outcome
+
+
+class RefusalSpoilsNextCall(Fault):
+    """Leaves what a refused search began, for the request after it."""
+
+    spoiled = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        spoiled, self.spoiled = self.spoiled, False
+        if method == "tools/call" and spoiled:
+            raise RefusalError(-32603, "The search is not over", None)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.spoiled = method == SEARCH and "error" in outcome
+        return outcome
+
+
+class CalledToolsMarked(Fault):
+    """Says in the definition of a found tool that it was called before."""
+
+    def __init__(self) -> None:
+        self.called: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "tools/call" and "result" in outcome:
+            self.called.add(params["name"])
+        if method == SEARCH and "result" in outcome:
+            tools = outcome["result"]["tools"]
+            marked = [{**tool, "title": "Used before"} if tool["name"] in self.called else tool for tool in tools]
+            return {"result": {**outcome["result"], "tools": marked}}
+        return outcome
+
+
+class PagesKeptForBothEras(Fault):
+    """Keeps what a search found until its next page, by the query alone, also for a client of the other era."""
+
+    def __init__(self) -> None:
+        self.eras: dict[str, str] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        if "cursor" not in params:
+            self.eras[params["query"]] = era
+        if era == "2025-11-25" or self.eras.get(params["query"], era) == era:
+            return outcome
+        tools = [{**tool} for tool in outcome["result"]["tools"]]
+        for tool in tools:
+            if tool.get("outputSchema", {}).get("type") != "object":
+                tool.pop("outputSchema", None)
+        return {"result": {**outcome["result"], "tools": tools}}
+
+
 class SearchEndsListings(Fault):
     """Has room for one cursor of a listing, which a search takes."""
 

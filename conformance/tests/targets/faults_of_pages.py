@@ -284,6 +284,13 @@ class CursorBoundToAscii(_CursorBoundTo):
         return query.encode("ascii", "replace")
 
 
+class CursorBoundToValuesOfNumbers(_CursorBoundTo):
+    """Compares queries as a collation does that sorts numbers by their value."""
+
+    def alike(self, query: str) -> object:
+        return re.sub(r"(?<!\d)0+(?=\d)", "", query)
+
+
 class CursorBoundToTerms(_CursorBoundTo):
     """Compares queries without their punctuation and control characters."""
 

@@ -151,7 +151,8 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
     title="A search returns a tool with its listed definition",
     sends="`tools/list`; various and generated searches, and a search for each tool by its name; `tools/list` again."
     " Later pages with tools whose listed definition differs from the fixture's catalog in this era; names that are not"
-    " ASCII if a fixture lists them. Over HTTP, the list and a search from a client of an older revision.",
+    " ASCII if a fixture lists them. A search for a tool of a fixture after a call of it. Over HTTP, the list and a"
+    " search from a client of an older revision.",
     passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
     methods=EVERY_METHOD,
 )
@@ -165,13 +166,14 @@ async def definition_identity(bench: Bench) -> None:
     some = chosen(bench, (await bench.nonempty_listing()).items)
     keys = [item[bench.primitive.key] for item in some]
     await _judge_every_page(bench, judge, names=[key for key in keys if is_query(key)])
-    listing, words = await bench.server.known_listing(), await bench.vocabulary()
-    for item in _adapted(bench, listing):  # a server might not adapt those on later pages
-        other = next((each for each in listing.items if each["name"] != item["name"] and words.distinctive(each)), item)
-        query = " ".join((*words.distinctive(other)[:2], *words.distinctive(item)[:1]))
-        for page in (await bench.server.walk(query, 1, most=3)).pages if query else ():
+    listing = await bench.server.known_listing()
+    for query in await queries_for_adapted(bench):  # a server might not adapt those on later pages
+        for page in (await bench.server.walk(query, 1, most=3)).pages:
             judge(page, listing)
-
+    used = next((item for item in some if "x-mcp-header" not in json_text(item) and is_query(_key(bench, item))), None)
+    if bench.profile == "fixture" and used is not None:
+        await bench.server.ask(bench.primitive.use_method, params_of_use(used, bench.primitive))
+        judge(await bench.server.first(_key(bench, used)), await bench.server.listing())
     async with found_by_unusual_names(bench) as (other, unusual, searches):
         for _, exchange in searches:
             with suppress(UnverifiableError):  # exact-name-first judges whether it is a page
@@ -185,12 +187,25 @@ async def definition_identity(bench: Bench) -> None:
     await require_faithful(bench)
 
 
-def _adapted(bench: Bench, listing: Listing) -> list[JsonObject]:
-    """Return the tools of a fixture whose listed definitions differ from the catalog file, as in the legacy era."""
+def _key(bench: Bench, item: JsonObject) -> str:
+    return str(item[bench.primitive.key])
+
+
+async def queries_for_adapted(bench: Bench) -> list[str]:
+    """Return queries that find, after another one, tools of a fixture that are not listed as in the catalog file.
+
+    In the legacy era, some definitions have to be adapted.
+    """
     if bench.profile != "fixture" or bench.primitive is not TOOLS:
         return []
+    listing, words, queries = await bench.server.known_listing(), await bench.vocabulary(), list[str]()
     given = {tool["name"]: tool for tool in tools("core")}
-    return [item for item in listing.items if not same(bare(item), bare(given.get(item["name"], item)))]
+    for item in listing.items:
+        if not same(bare(item), bare(given.get(item["name"], item))):
+            others = (each for each in listing.items if each["name"] != item["name"] and words.distinctive(each))
+            query = (*words.distinctive(next(others, item))[:2], *words.distinctive(item)[:1])
+            queries += [" ".join(query)] * bool(query)
+    return queries
 
 
 def _difference(listed: Any, found: Any, path: str = "") -> str | None:

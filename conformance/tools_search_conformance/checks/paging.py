@@ -45,7 +45,15 @@ _OTHER_ALPHABET: Final = str.maketrans("-_+/", "+/-_")
 _RAISED_BY: Final = (1, -1, 100_000)
 _FEW_CHARACTERS: Final = 4
 _LONG_QUERY: Final = 1024
-_OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
+_OTHER_ENDS: Final = (
+    "2 \u00e9 \u8239",
+    "01 \u00e9 \u8239",
+    "1 \u00e8 \u8239",
+    "1 \u00e9 \u95f8",
+    "1 \u00e9 9",
+    "1 e \u8239",
+    "1 \u00e9",
+)
 _REPLICA_PAGES: Final = 4
 _DIFFER: Final = "the same request returns different sequences, so limits cannot be compared; see deterministic"
 _BOUND_PAGES: Final = (3, 4, 5)
@@ -494,6 +502,9 @@ async def _expect_old_cursor_refused(bench: Bench) -> None:
     else:
         again = [key for key in read_page(exchange, case).keys if key in first.keys]
         message = f"{case} returned tools of the first page again: {again}"
+        sent = first.exchange.params
+        if again and (await bench.server.page(sent["query"], limit=sent.get("limit"))).keys != first.keys:
+            return  # the order has changed; see deterministic
         bench.expect(not again, exchange, message, case=case)
 
 
@@ -656,8 +667,8 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
 @server_check(
     title="A cursor issued for another query is refused",
     sends="Genuine cursors with another query than their own: other words, some of the same length, with the same"
-    " beginning or end, or with the same hash; the query with other white space, case, order, Unicode composition or"
-    " punctuation. Cursors of later pages too.",
+    " beginning or end, or with the same hash; the query with other white space, case, order, Unicode composition,"
+    " punctuation or leading zeros. Cursors of later pages too.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )

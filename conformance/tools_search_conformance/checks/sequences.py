@@ -8,7 +8,7 @@ answer to another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import combinations
@@ -23,7 +23,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precond
 from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.changes import changing, other_catalog
-from tools_search_conformance.checks.consistency import without_times
+from tools_search_conformance.checks.consistency import queries_for_adapted, without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
@@ -62,12 +62,11 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     title="No request changes the answer to another one, in any sequence",
     sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
     " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches, each"
-    " after several searches; similar long queries, queries"
-    " with the same hash, params that are equal once they are joined, and the same queries by other methods, to another"
-    " process in another order. With `--effort"
-    " deep`, generated sequences of searches and listings, interleaved and cancelled, with changes of the catalog if"
-    " the fixture can be reloaded. Requests that failed in other checks, again on this connection and as the first"
-    " search on another one.",
+    " after several searches and refusals; over HTTP, the same search by clients of both eras; similar long queries,"
+    " queries with the same hash, params that are equal once they are joined, and the same queries by other methods, to"
+    " another process in another order. With `--effort deep`, generated sequences of searches and listings, interleaved"
+    " and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that failed in other checks,"
+    " again on this connection and as the first search on another one.",
     passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
     " connections.",
     methods=EVERY_METHOD,
@@ -78,12 +77,25 @@ async def any_sequence(bench: Bench) -> None:
     await bench.nonempty_listing()
     async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
         # A live server's tools are not called, and they may change at any time.
-        if bench.profile == "fixture" and bench.primitive is TOOLS:
+        of_fixture = bench.profile == "fixture" and bench.primitive is TOOLS
+        discovers = of_fixture and bench.cell.era == MODERN
+        before = [await other.server.ask("server/discover", {}) for _ in range(2 * discovers)]
+        if of_fixture:
             await _expect_others_kept(other, bench.others_served)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
         # A bench on another connection has none for the other methods yet.
         await _interleave(other, [other.searching(each.primitive) for each in bench.others_served])
+        if discovers:
+            after = await other.server.ask("server/discover", {})
+            *earlier, now = [(each.result or {}).get("capabilities") for each in (*before, after)]
+            message = f"server/discover returned the capabilities {json_text(earlier[0]):.300} before searches with and"
+            message += f" without a limit, and {json_text(now):.300} after them"
+            other.expect(same(earlier[0], now) or not same(*earlier), after, message)
+        if discovers and bench.cell.transport == "http" and len(bench.options.eras) > 1 and bench.can_start("core"):
+            with suppress(UnverifiableError):  # the server may not support that era
+                async with bench.of_legacy_client() as legacy:
+                    await _expect_eras_apart(bench, legacy)
     if bench.options.effort == "deep":
         await _explore_sequences(bench)
         if "reload" in bench.options.fixture_features and bench.primitive is TOOLS:
@@ -92,7 +104,7 @@ async def any_sequence(bench: Bench) -> None:
 
 
 async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
-    """Expect other requests to get the same answer after any search, or after none."""
+    """Expect other requests to get the same answer after any search, refused or not, or after none."""
     tools = [tool for tool in (await bench.nonempty_listing()).items if "x-mcp-header" not in json_text(tool)]
     names = [tool["name"] for tool in tools if is_query(tool["name"])]
     bench.require(bool(names), "no tool has a name that is a valid query")
@@ -102,24 +114,26 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
     others: list[tuple[str, JsonObject]] = [("tools/call", call)]  # first, before anything was found
     others += [("server/discover", {})] * (bench.cell.era == MODERN)
     others += [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
-    queries: list[tuple[Bench, str] | None]
-    queries = [None, None, *((bench, query) for query in (names[0], names[-1], NONSENSE))]
+    searches: list[JsonObject] = [{"query": query} for query in dict.fromkeys((names[0], names[-1], NONSENSE))]
+    refused: tuple[JsonObject, ...] = ({"query": NONSENSE, "limit": 0}, {"query": NONSENSE, "cursor": "none"})
+    queries = [(bench, each) for each in (*searches, *refused)]
     cases = [(method, params, queries) for method, params in others]
     used = [each for each in served if each.primitive is not TEMPLATES] if bench.has_turn(0) else []
     for primitive, listing in [(each.primitive, await each.server.known_listing()) for each in used]:
         by = bench.searching(primitive)
         for item in listing.items[:1]:
-            own = [*queries[:3], (by, str(item[primitive.key]))]
+            own = [*queries[:1], (by, {"query": str(item[primitive.key])})]
             cases.append((primitive.use_method, params_of_use(item, primitive), own))
-    refused: tuple[JsonObject, ...] = ({"query": NONSENSE, "limit": 0}, {"query": NONSENSE, "cursor": "none"})
-    cases += [(METHOD, params, [None, None, query]) for params, query in zip(refused, queries[2:4], strict=True)]
-    for method, params, queries in cases:
-        answers, metas, last = list[Any](), list[Any](), None
-        for search in queries:
+    cases += [(METHOD, params, [query]) for params, query in zip(refused, queries[:2], strict=True)]
+    # What a search changes for good shows only beside what was answered before the first one.
+    before_any = [[await bench.server.ask(method, params) for _ in range(2)] for method, params, _ in cases]
+    for (method, params, queries), asked in zip(cases, before_any, strict=True):
+        answers, metas = list[Any](), list[Any]()
+        for search in [None, None, *queries]:
             by, query = search or (bench, None)
             if query is not None:
-                await by.server.search({"query": query})
-            last = await bench.server.ask(method, params)
+                await by.server.search(query)
+            last = await bench.server.ask(method, params) if search else asked[len(answers)]
             lasting = method != "tools/list" and last.result is not None  # list-unchanged judges listings
             answers.append(without_times(last.result or {}) if lasting else last.describe())
             metas.append((last.result or {}).get("_meta") if lasting else _text_of_refusal(last))
@@ -229,17 +243,27 @@ async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
         await _expect_same_hits(bench, one, plain, exchanges, f"after {json_text(between)}")
 
 
+async def _expect_eras_apart(bench: Bench, legacy: Bench) -> None:
+    """Expect the same pages if a client of the other era sends the same search in between."""
+    for query in await queries_for_adapted(legacy):
+        for one, other in ((bench, legacy), (legacy, bench)):
+            plain = [await _interrupted(one, query, None) for _ in range(2)]
+            between: JsonObject = {"query": query, "limit": 1}
+            exchanges = await _interrupted(one, query, between, other)
+            await _expect_same_hits(one, query, plain, exchanges, f"after the same search of era {other.cell.era}")
+
+
 async def _expect_same_hits(
     bench: Bench, query: str, plain: Sequence[Sequence[Exchange]], exchanges: Sequence[Exchange], after: str
 ) -> None:
-    """Expect searches that returned the same tools as the `plain` ones to return the same hit metadata too."""
+    """Expect searches that returned the same tools as the `plain` ones to return them with the same members too."""
     if all(same(items_in(before), items_in(exchange)) for before, exchange in zip(plain[0], exchanges, strict=False)):
         return
     later = [await _interrupted(bench, query, None) for _ in range(2)][-1]  # scores may vary with the time
     for exchange, *unchanged in zip(exchanges, *plain, later, strict=False):
         expected = items_in(unchanged[0])
         kept = same(items_in(exchange), expected) or not all(same(items_in(each), expected) for each in unchanged)
-        message = "the search returned other hit metadata than without the search in between"
+        message = "the search returned other definitions or hit metadata than without the search in between"
         bench.expect(kept, exchange, message, case=f"params {json_text(exchange.params)}, {after}")
 
 
