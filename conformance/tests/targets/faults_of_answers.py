@@ -874,6 +874,15 @@ class CalledToolsMarked(Fault):
         return outcome
 
 
+def without_output_schemas(result: Json) -> Json:
+    """Return a result with only the output schemas that both eras have."""
+    tools = [{**tool} for tool in result["tools"]]
+    for tool in tools:
+        if tool.get("outputSchema", {}).get("type") != "object":
+            tool.pop("outputSchema", None)
+    return {**result, "tools": tools}
+
+
 class PagesKeptForBothEras(Fault):
     """Keeps what a search found until its next page, by the query alone, also for a client of the other era."""
 
@@ -885,13 +894,22 @@ class PagesKeptForBothEras(Fault):
             return outcome
         if "cursor" not in params:
             self.eras[params["query"]] = era
-        if era == "2025-11-25" or self.eras.get(params["query"], era) == era:
+        if self.eras.get(params["query"], era) == era:
             return outcome
-        tools = [{**tool} for tool in outcome["result"]["tools"]]
-        for tool in tools:
-            if tool.get("outputSchema", {}).get("type") != "object":
-                tool.pop("outputSchema", None)
-        return {"result": {**outcome["result"], "tools": tools}}
+        return {"result": without_output_schemas(outcome["result"])}
+
+
+class EraOfTheLatestSearch(Fault):
+    """Holds the era of a search where all searches hold theirs, and takes a moment to answer."""
+
+    latest = ""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        self.latest = era
+        time.sleep(0.005)
+        return outcome if self.latest == era else {"result": without_output_schemas(outcome["result"])}
 
 
 class SearchEndsListings(Fault):

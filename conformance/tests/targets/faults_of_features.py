@@ -611,3 +611,14 @@ class LegacyLaterPagesAsModern(Fault):
                 if whole[tool["name"]]:
                     tool["outputSchema"] = whole[tool["name"]]
         return outcome
+
+
+class CallerOfTheLatestRequest(Fault):
+    """Holds the caller of a request where all requests hold theirs, and takes a moment to answer."""
+
+    latest = ""
+
+    def token(self, token: str) -> str:
+        self.latest = token
+        time.sleep(0.005)
+        return self.latest

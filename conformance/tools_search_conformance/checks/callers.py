@@ -278,9 +278,10 @@ async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) ->
             found.append(await restricted.server.search(params))
 
         async with anyio.create_task_group() as tasks:
-            # The caller who sees everything searches first: this answer must not be shared.
+            # The caller who sees everything searches first and last: neither answer nor caller must be shared.
             tasks.start_soon(everyone.server.search, params)
             tasks.start_soon(send)
+            tasks.start_soon(everyone.server.search, params)
         for exchange in found:
             shown = [own for item in items_in(exchange) if (own := key_in(item, exchange.method)) in keys]
             message = f"{shown} are hidden from this caller, but were found while another caller sent the same search"

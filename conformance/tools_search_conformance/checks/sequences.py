@@ -62,7 +62,7 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     title="No request changes the answer to another one, in any sequence",
     sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
     " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches, each"
-    " after several searches and refusals; over HTTP, the same search by clients of both eras; similar long queries,"
+    " after several searches and refusals; over HTTP, the same search by clients of both eras, in turn and in flight together; similar long queries,"
     " queries with the same hash, params that are equal once they are joined, and the same queries by other methods, to"
     " another process in another order. With `--effort deep`, generated sequences of searches and listings, interleaved"
     " and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that failed in other checks,"
@@ -251,6 +251,18 @@ async def _expect_eras_apart(bench: Bench, legacy: Bench) -> None:
             between: JsonObject = {"query": query, "limit": 1}
             exchanges = await _interrupted(one, query, between, other)
             await _expect_same_hits(one, query, plain, exchanges, f"after the same search of era {other.cell.era}")
+            found = list[Exchange]()
+
+            async def send(bench: Bench = one, query: str = query, found: list[Exchange] = found) -> None:
+                found.append(await bench.server.search({"query": query}))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(other.server.search, {"query": query})
+                tasks.start_soon(send)
+                tasks.start_soon(other.server.search, {"query": query})
+            if found[0].result is not None:  # the server may be too busy
+                exchanges = [*plain[0][:-1], *found]
+                await _expect_same_hits(one, query, plain, exchanges, f"amid the same ones of era {other.cell.era}")
 
 
 async def _expect_same_hits(
