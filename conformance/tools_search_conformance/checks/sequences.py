@@ -62,11 +62,11 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     title="No request changes the answer to another one, in any sequence",
     sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
     " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches, each"
-    " after several searches and refusals; over HTTP, the same search by clients of both eras, in turn and in flight together; similar long queries,"
-    " queries with the same hash, params that are equal once they are joined, and the same queries by other methods, to"
-    " another process in another order. With `--effort deep`, generated sequences of searches and listings, interleaved"
-    " and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that failed in other checks,"
-    " again on this connection and as the first search on another one.",
+    " after several searches and refusals; over HTTP, the same search by clients of both eras, in turn and at once;"
+    " similar long queries, queries with the same hash, params that are equal once they are joined, and the same"
+    " queries by other methods, to another process in another order. With `--effort deep`, generated sequences of"
+    " searches and listings, interleaved and cancelled, with changes of the catalog if the fixture can be reloaded."
+    " Requests that failed in other checks, again on this connection and as the first search on another one.",
     passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
     " connections.",
     methods=EVERY_METHOD,
@@ -318,9 +318,9 @@ async def _interrupted(bench: Bench, query: str, between: JsonObject | None, by:
 
 
 def _names(exchange: Exchange) -> list[Any]:
-    """Return the keys of the items in an answer, or a short description of an answer without items."""
-    items = items_in(exchange)
-    return [key_in(item, exchange.method) for item in items] if items else [exchange.describe()]
+    """Return the keys of the items in a result, or a short description of an answer without a result."""
+    keys = [key_in(item, exchange.method) for item in items_in(exchange)]
+    return keys if exchange.result is not None else [exchange.describe()]
 
 
 @dataclass(eq=False)
