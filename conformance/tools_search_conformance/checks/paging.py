@@ -45,15 +45,7 @@ _OTHER_ALPHABET: Final = str.maketrans("-_+/", "+/-_")
 _RAISED_BY: Final = (1, -1, 100_000)
 _FEW_CHARACTERS: Final = 4
 _LONG_QUERY: Final = 1024
-_OTHER_ENDS: Final = (
-    "2 \u00e9 \u8239",
-    "01 \u00e9 \u8239",
-    "1 \u00e8 \u8239",
-    "1 \u00e9 \u95f8",
-    "1 \u00e9 9",
-    "1 e \u8239",
-    "1 \u00e9",
-)
+_OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
 _REPLICA_PAGES: Final = 4
 _DIFFER: Final = "the same request returns different sequences, so limits cannot be compared; see deterministic"
 _BOUND_PAGES: Final = (3, 4, 5)
@@ -668,7 +660,7 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
     title="A cursor issued for another query is refused",
     sends="Genuine cursors with another query than their own: other words, some of the same length, with the same"
     " beginning or end, or with the same hash; the query with other white space, case, order, Unicode composition,"
-    " punctuation or leading zeros. Cursors of later pages too.",
+    " punctuation, digits or leading zeros. Cursors of later pages too.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -690,6 +682,8 @@ async def cursor_other_query(bench: Bench) -> None:
     altered = ["q" + repeated[1:], f"{repeated[:middle]}q{repeated[middle + 1 :]}", f"{repeated[:-1]}q", repeated[:-1]]
     cases += [(repeated, altered), (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS])]
     cases.append((f"{query} 🔧", [f"{query} 🔨"]))
+    broad = " ".join(words.broad(3))  # several, since a server may require most of the terms to match
+    cases.append((f"{broad} 1", [f"{broad} 01", f"{broad} \u0661"]))
     # Symbols are no terms, so they leave matches even if a server requires most terms to match.
     symbols = ("!\u00a1", "\u2021!", "\u2020\u00a1")  # one with an equal low byte, one with equal low bits, and another
     cases.append((f"{query} \u2021\u00a1", [f"{query} {other}" for other in symbols]))
