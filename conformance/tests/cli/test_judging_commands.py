@@ -79,6 +79,25 @@ def test_advice_over_http_is_repeated_without_secrets(failing: Judge, target: Co
     assert run("replay", str(file), "--", *target("miniature")).exit_code == 2
 
 
+def test_a_failure_that_takes_a_feature_of_the_fixture_is_repeated_with_it(failing: Judge, target: Command):
+    argv = target("miniature", "--fault", "altered-tool-as-it-was")
+    file = failing("change-seen", "--", *argv, options=("--fixture-features", "reload", "--cwd", "."))
+    told = json.loads(file.read_bytes())
+    Draft202012Validator(schema_of("failure")).validate(told)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert told["target"]["cwd"] == str(Path.cwd())
+    still = run("replay", str(file))
+    assert (still.exit_code, "STILL FAILING: " in still.output, "needs a" in still.output) == (1, True, False)
+    assert run("replay", str(file), "--", *target("miniature")).exit_code == 0
+
+
+def test_a_failure_that_takes_clients_of_both_eras_is_repeated_with_both(tmp_path: Path, target: Command):
+    command = " ".join(target("miniature", "--http", "--fault", "gate-opened-by-legacy-clients"))
+    asked = ("--only", "declaration-per-request", "--cell", "http-2026", "--out", str(tmp_path))
+    assert run("server", *asked, "--http-command", command).exit_code == 1
+    (file,) = (tmp_path / "failures").iterdir()
+    assert run("replay", str(file)).exit_code == 1
+
+
 def test_a_client_is_judged_again(tmp_path: Path, target: Command):
     asked = ("--only", "never-probes", "--transport", "http", "--era", "2025-11-25", "--out", str(tmp_path))
     assert run("client", *asked, "--", *target("miniature_client", "--fault", "probes")).exit_code == 1

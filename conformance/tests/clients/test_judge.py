@@ -64,7 +64,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         "first, and '  export  the almanac & =? ' with the cursor 'page2'",
         '"cursor": "page2"',
         "wire log stdio-2025-11-25.jsonl, exchange",
-        "rerun    the same command with --only query-repeated --era 2025-11-25 --seed 7\n",
+        "rerun    the same command with --only query-repeated --cell stdio-2025-11-25 --seed 7\n",
         f"NOT CONFORMANT (through its driver; stdio; 2025-11-25; 2026-07-28 not chosen; {METHODS}): 1 MUST",
     ):
         assert line in result.output

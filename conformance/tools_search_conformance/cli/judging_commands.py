@@ -27,7 +27,7 @@ from tools_search_conformance.cli.options import (
     writable_folder,
 )
 from tools_search_conformance.clients.judge import judge_client
-from tools_search_conformance.model import CELLS, CLIENT_PREFIX, FIXTURE_FEATURES, SERVER_PREFIX, Cell, Run
+from tools_search_conformance.model import CELLS, CLIENT_PREFIX, FIXTURE_FEATURES, Cell, Run
 from tools_search_conformance.report.document import read_document
 from tools_search_conformance.report.render import number_of
 from tools_search_conformance.report.terminal import answer_line, json_line, print_run, show_progress, without_routine
@@ -238,12 +238,12 @@ def _server_options(failure: JsonObject, given: dict[str, Any]) -> Options:
     if not (given["argv"] or given["url"] or given["http_argv"]):
         given["url"] = then.get("url")
         given["argv" if transport == "stdio" else "http_argv"] = tuple(then.get("argv", ()))
+        given["cwd"] = given["cwd"] or then.get("cwd")
     if (transport == "stdio") != bool(given["argv"]) or (given["url"] and given["http_argv"]):
         wanted = "-- ARGV" if transport == "stdio" else "either --http-command or --url"
         raise click.UsageError(f"this failure comes from {transport}: to test another target, pass {wanted}")
-    # Advertising in one era is judged against the other era.
-    era = "auto" if failure["check"].startswith(f"{SERVER_PREFIX}advertised") else failure["era"]
-    return _options_again("server", failure, given | {"era": era, "profile": failure["profile"]})
+    features = frozenset(then.get("fixtureFeatures", ()))
+    return _options_again("server", failure, given | {"profile": failure["profile"], "fixture_features": features})
 
 
 def _client_options(failure: JsonObject, given: dict[str, Any]) -> Options:
@@ -251,12 +251,14 @@ def _client_options(failure: JsonObject, given: dict[str, Any]) -> Options:
         raise click.UsageError("this failure comes from a client: to test another driver, pass -- ARGV")
     then: Mapping[str, Any] = failure["target"]
     own = {"era": failure["era"], "transport": failure["transport"], "one_shot": then.get("oneShot", False)}
-    return _options_again("client", failure, given | own | {"argv": given["argv"] or tuple(then["argv"])})
+    if not given["argv"]:
+        own |= {"argv": tuple(then["argv"]), "cwd": given["cwd"] or then.get("cwd")}
+    return _options_again("client", failure, given | own)
 
 
 def _options_again(party: str, failure: JsonObject, given: Mapping[str, Any]) -> Options:
     try:
-        return Options(selection=CHECKS[party].select([failure["check"]]), **given)
+        return Options(selection=CHECKS[party].select([failure["check"]], cells=[failure["cell"]]), **given)
     except UnknownCheckError as error:
         raise click.UsageError(f"this version of the suite has no check {failure['check']}") from error
 
@@ -328,8 +330,8 @@ def _same_answer(one: JsonObject, other: JsonObject) -> bool:
 def _outcome(run: Run, failure: JsonObject) -> int:
     click.echo()
     result = next((result for result in run.results if result.cell.name == failure["cell"]), None)
-    if result is None:
-        reasons = "; ".join(entry.reason for entry in run.unavailable)
+    if result is None or result.status == "skip":
+        reasons = result.message if result else "; ".join(entry.reason for entry in run.unavailable)
         click.echo(f"NOT RUN: {plain(reasons) or 'the run did not reach this cell'}")
         return _EXIT_TARGET
     outcomes = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "ADVICE STILL NOT TAKEN"}

@@ -165,13 +165,17 @@ START_OPTIONS: Final = (
     _seconds("--timeout", default=10.0, help="Seconds to wait for one request or driver operation."),
     _seconds("--start-timeout", default=60.0, help="Seconds to wait for the target to start."),
     _repeatable(
-        "--env", callback=name_value_pairs, metavar="NAME[=VALUE]",
+        "--env",
+        callback=name_value_pairs,
+        metavar="NAME[=VALUE]",
         help="Environment variable for the started program. NAME alone passes on its current value.",
     ),
     click.option(
-        "--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the started program."
+        "--cwd",
+        type=click.Path(exists=True, file_okay=False, resolve_path=True),
+        help="Working directory of the started program.",
     ),
-)  # fmt: skip
+)
 
 SERVER_OPTIONS: Final = (
     _repeatable(

@@ -28,6 +28,7 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
     """Run the checks and write the reports; raises `TargetError` if there is nothing to judge, or no usable driver."""
     deadline = time.monotonic() + _RUN_SECONDS
     client: dict[str, Any] = {"argv": list(options.argv)} | ({"oneShot": True} if options.one_shot else {})
+    client |= {} if options.cwd is None else {"cwd": options.cwd}
 
     async def judge(tasks: TaskGroup, found: Findings) -> None:
         found.target = {"clients": [client]}

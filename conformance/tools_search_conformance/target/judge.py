@@ -60,7 +60,8 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
 
     async def judge(tasks: TaskGroup, found: Findings) -> None:
         targets = targets_of(options, tasks, Path(folder))
-        found.target = {"servers": [dict(target.description) for target in targets]}
+        features = {"fixtureFeatures": sorted(options.fixture_features)} if options.fixture_features else {}
+        found.target = {"servers": [{**target.description, **features} for target in targets]}
         judges = [_TargetJudge(options, target, progress, deadline, target is targets[0]) for target in targets]
         turns = anyio.CapacityLimiter(len(targets) if options.effective_profile == "fixture" else 1)
         try:
@@ -68,7 +69,7 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                 for each in judges:
                     judging.start_soon(each.run, turns)
         finally:
-            found.target = {"servers": [dict(target.description) for target in targets]}
+            found.target = {"servers": [{**target.description, **features} for target in targets]}
             for each in judges:  # report them one after the other
                 found.cells += each.found.cells
                 found.unavailable += each.found.unavailable

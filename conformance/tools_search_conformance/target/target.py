@@ -59,7 +59,9 @@ class Program:
     @property
     def description(self) -> Mapping[str, Any]:
         """The command, for reports."""
-        return {"transport": self.transport, "argv": list(self.argv), "environment": sorted(environment(self.env))}
+        where = {} if self.cwd is None else {"cwd": self.cwd}
+        started = {"argv": list(self.argv), **where, "environment": sorted(environment(self.env))}
+        return {"transport": self.transport, **started}
 
     def another(self) -> Self:
         """Return a target for the same program, with separate processes and files."""
