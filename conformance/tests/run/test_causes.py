@@ -73,6 +73,15 @@ def test_of_checks_that_see_the_target_end_the_one_whose_own_request_ends_it_is_
     assert causes(*others, other) == [None] * 3
 
 
+def test_what_requests_change_in_the_server_explains_what_could_not_be_verified_and_nothing_that_failed():
+    lost = [result(rule, rule, status="unverified") for rule in (FIRST, SECOND, THIRD)]
+    failed = result(FOURTH, "x")
+    for state in ("refusal-changes-nothing", "any-sequence"):
+        assert causes(*lost, result(state, "y"), failed) == [state] * 3 + [None] * 2
+        assert causes(*lost, result(state, "", status="pass"), failed) == [None] * 5
+        assert causes(*lost[1:], result(state, "y"), failed) == [None] * 4
+
+
 def test_a_cause_that_a_check_names_holds_where_that_one_did_not_pass():
     named = result(SECOND, "y", status="unverified", consequence_of=f"tools-search-server-{FIRST}")
     assert causes(result(FIRST, "x"), named) == [None, FIRST]

@@ -101,7 +101,8 @@ async def concurrent_searches(bench: Bench) -> None:
     together = await send(bench, alone)
     taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
     refused = "the server refuses every concurrent search as one too many; see busy-refusal"
-    bench.require(any(_names(exchange) for _, exchange in taken), refused, together[-1])
+    lost = "every concurrent search found nothing" if taken else refused
+    bench.require(any(_names(exchange) for _, exchange in taken), lost, together[-1])
     for before, exchange in taken:
         case = f"params {json_text(exchange.params)}"
         lost = f"alone, the search got {before.describe()}; among other searches, {exchange.describe()}"

@@ -2,7 +2,8 @@
 
 A check can name its cause itself. Otherwise, checks share a cause if they produce the same message, or if their
 requests, although different, get the same error. The same applies to checks during which the target exits as it does
-after another check's request, and to checks that find it gone. This changes no status and no verdict.
+after another check's request, and to checks that find it gone. If earlier requests change later answers, that is why
+several checks that name no cause could not be verified. This changes no status and no verdict.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _REFUSALS: Final = frozenset({-32602, -32021})
 _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
 """The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
 
+_RULES_OF_STATE: Final = (f"{SERVER_PREFIX}refusal-changes-nothing", f"{SERVER_PREFIX}any-sequence")
+"""The checks of what a search may change: if one fails, others may have met a server that earlier requests changed."""
+
 
 def with_causes(results: Sequence[Result]) -> tuple[Result, ...]:
     """Return a run's results, in order, each with the check that it is probably a consequence of."""
@@ -55,6 +59,10 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
             for place in group:
                 if place != first and first not in causes:
                     causes.setdefault(place, first)
+    changed = [by_check[rule] for rule in _RULES_OF_STATE if rule in by_check]
+    lost = [place for place in open_ if place not in causes and results[place].status == "unverified"]
+    if len(lost) >= _ALIKE and changed and results[changed[0]].status == "fail" and changed[0] not in causes:
+        causes |= dict.fromkeys(lost, changed[0])
     return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
 
 
