@@ -19,6 +19,7 @@ from .conftest import Run, Write
 
 BASH = """
 eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=bash_source tools-search-client)"
+compopt() { :; }  # only possible while a person completes
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _tools_search_client_completion tools-search-client 2>&1
 printf '%s\\n' "${COMPREPLY[@]}"
@@ -139,19 +140,23 @@ def test_login_offers_servers(complete: Any, write_configuration: Write):
         ("describe --config {file} one:make_a", "make_alpha"),
         ("describe --config {file} one:", "make_alpha"),
         ("call --url {url} add_n", "add_numbers"),
+        ("call x @al", "@alpha.json"),
+        ("call x y=1 @su", "@sub/"),
     ],
 )
 def test_bash_which_divides_words_gets_the_part_that_it_replaces(
-    run: Run, write_configuration: Write, liar: Any, plain_server: HttpTarget, line: str, offered: str
+    tmp_path: Path, run: Run, write_configuration: Write, liar: Any, plain_server: HttpTarget, line: str, offered: str
 ):
+    (tmp_path / "alpha.json").write_text("{}")
+    (tmp_path / "sub").mkdir()
     file = write_configuration({"one": liar(tools=1).as_configured()})
     run("tools", "--config", file)
     run("tools", "--url", plain_server.url)
     typed = "tools-search-client " + line.format(file=file, url=plain_server.url)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    shell = ["bash", "--norc", "-c", BASH, "bash", *re.findall("[=:]+|[^ =:]+", typed)]
+    shell = ["bash", "--norc", "-c", BASH, "bash", *re.findall("[=:@]+|[^ =:@]+", typed)]
     done = subprocess.run(
-        shell, capture_output=True, text=True, timeout=60, check=True, env=os.environ | {"PATH": path}
+        shell, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path, env=os.environ | {"PATH": path}
     )
     assert (done.stdout.split(), done.stderr) == ([offered], "")
 
@@ -162,9 +167,22 @@ def test_links_that_form_a_loop_offer_nothing(complete: Any, tmp_path: Path):
     assert complete("call", "--config", tmp_path / "loop.json", "") == []
 
 
-@pytest.mark.parametrize(("begun", "word"), [("al", "alpha.json"), ("of_a=sub/be", "of_a=sub/beta.json")])
+def test_no_file_is_offered_for_an_argument_that_is_json_or_has_no_value_yet(complete: Any):
+    assert [complete("call", "x", begun) for begun in ("", "path", "path:=al")] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("begun", "word"),
+    [
+        ("tools --config=al", "--config=alpha.json"),
+        ("tools --config=of_a=sub/be", "--config=of_a=sub/beta.json"),
+        ("tools --config of_a=sub/be", "of_a=sub/beta.json"),
+        ("call x @al", "@alpha.json"),
+        ("call x y=1 path=of_a=sub/be", "path=of_a=sub/beta.json"),
+    ],
+)
 @pytest.mark.parametrize(("shell", "script"), [("zsh", ZSH), ("fish", FISH)])
-def test_a_file_is_completed_after_an_equals_sign_as_well(
+def test_a_file_is_completed_after_an_equals_sign_and_an_at_sign_as_well(
     tmp_path: Path, shell: str, script: str, begun: str, word: str
 ):
     if shutil.which(shell) is None:
@@ -173,7 +191,7 @@ def test_a_file_is_completed_after_an_equals_sign_as_well(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    line = f"tools-search-client tools --config={begun}"
+    line = f"tools-search-client {begun}"
     done = subprocess.run(
         [shell, *(["-f", "-c", script, "zsh"] if shell == "zsh" else ["--no-config", "-c", script]), line],
         capture_output=True,
@@ -183,5 +201,5 @@ def test_a_file_is_completed_after_an_equals_sign_as_well(
         cwd=tmp_path,
         env=os.environ | {"PATH": path, "TERM": "xterm", "ZDOTDIR": str(tmp_path), "HOME": str(tmp_path)},
     )
-    completed = done.stdout.splitlines()[-1].replace("\\", "").split()  # zsh prints the line, and quotes the second "="
-    assert completed[-1] == f"--config={word}", done
+    completed = done.stdout.replace("\\", "").split()  # zsh prints the line, and quotes the second "="
+    assert completed[-1] == word, done

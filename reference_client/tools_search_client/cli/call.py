@@ -10,6 +10,7 @@ from mcp_types import CallToolResult
 
 from tools_search_client.cli import output
 from tools_search_client.cli.arguments import fitting, parameters, read_arguments
+from tools_search_client.cli.completion import complete_argument
 from tools_search_client.cli.running import interruptible_question, run_until_signal
 from tools_search_client.cli.selection import (
     ServerSelection,
@@ -67,7 +68,7 @@ def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
     short_help="Call one tool by its name.",
 )
 @tool_argument
-@click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
+@click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1, shell_complete=complete_argument)
 @click.option("--yes", is_flag=True, help="Call the tool without asking first.")
 @call_timeout_option
 @toolset_option

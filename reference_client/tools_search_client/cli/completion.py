@@ -46,10 +46,22 @@ _OPTION: Final = re.compile(r"--[^=]+=")
 
 @add_completion_class
 class JoinedBash(BashComplete):
-    """Completion for bash, which divides words at `=` and `:`: `--url=http://host` comes in five parts.
+    """Completion for bash, which divides words at `=`, `:` and `@`: `--url=http://host` comes in five parts.
 
-    Only the part after the last of these is replaced by what is offered.
+    Only the part after the last of these is replaced by what is offered; an `@` belongs to what comes after it.
     """
+
+    source_template = BashComplete.source_template.replace(
+        "compopt -o default",
+        """if [[ $value == @* ]]; then
+                for path in $(compgen -f -- "${value:1}"); do
+                    [[ -d $path ]] && path+=/ && compopt -o nospace
+                    COMPREPLY+=("@$(printf %%q "$path")")
+                done
+            else
+                compopt -o default
+            fi""",
+    )
 
     typed = ""
     """What stays of the word on the line."""
@@ -60,8 +72,8 @@ class JoinedBash(BashComplete):
         joined: list[str] = []
         is_open = False
         for word in [*words, ""][: index + 1]:
-            is_break = not word.strip("=:") and word != ""
-            if joined and (is_break or is_open):
+            is_break = not word.strip("=:@") and word != ""
+            if joined and (is_open or (is_break and word[0] != "@")):
                 joined[-1] += word
             else:
                 joined.append(word)
@@ -71,25 +83,30 @@ class JoinedBash(BashComplete):
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
         """Return the form that the shell's function reads."""
-        item.value = item.value.removeprefix(_OPTION.sub("", self.typed, count=1))
+        if item.type == "plain":
+            item.value = item.value.removeprefix(_OPTION.sub("", self.typed, count=1))
+        elif self.typed == "@":
+            item.value = f"@{item.value}"
         return super().format_completion(item)
 
 
 class _WholeWords(ShellComplete):
-    """Completion for shells that replace the whole word, also in `--option=value`."""
+    """Completion for shells that replace the whole word, also in `--option=value`, `@FILE` and `name=FILE`."""
 
     typed = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the one to complete, and that one."""
-        words, begun = super().get_completion_args()
-        option = _OPTION.match(begun)
-        self.typed = option[0] if option else ""
-        return words, begun
+        words, self.typed = super().get_completion_args()
+        return words, self.typed
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
         """Return the form that the shell's function reads."""
-        item.value = self.typed + item.value
+        if item.type == "plain":
+            option = _OPTION.match(self.typed)
+            item.value = (option[0] if option else "") + item.value
+        else:  # the shell itself completes the path, which comes after this
+            item.value = f"{self.typed.removesuffix(item.value)},{item.value}"
         return super().format_completion(item)
 
 
@@ -97,7 +114,7 @@ class _WholeWords(ShellComplete):
 class WholeZsh(_WholeWords, ZshComplete):
     """Completion for zsh."""
 
-    source_template = ZshComplete.source_template.replace("_path_files", "compset -P 1 '--*='; _path_files")
+    source_template = ZshComplete.source_template.replace("_path_files", "compset -p ${#${key%%%%,*}}; _path_files")
 
 
 @add_completion_class
@@ -106,9 +123,8 @@ class WholeFish(_WholeWords, FishComplete):
 
     source_template = FishComplete.source_template.replace(
         "__fish_complete_path $metadata[2];",
-        """set -l option (string match --regex -- '^--[^=]+=' $metadata[2]);
-            for path in (__fish_complete_path (string replace --regex -- '^--[^=]+=' '' $metadata[2]));
-                echo "$option$path";
+        """for path in (__fish_complete_path $metadata[3]);
+                echo "$metadata[2]$path";
             end;""",
     )
 
@@ -170,6 +186,12 @@ def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> lis
         offers = ([name for name in form if name.startswith(begun)] for form in (names, bare, qualified))
         return next(filter(None, offers), list[str]())
     return []
+
+
+def complete_argument(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem[Any]]:
+    """Return what makes the shell complete the path in `@FILE` and in `name=PATH`; nothing for other words."""
+    path = re.fullmatch(r"(?:@|[^=]*[^=:]=)(.*)", begun, re.DOTALL)
+    return [CompletionItem(path[1], type="file")] if path else []
 
 
 def _configuration(context: click.Context) -> Configuration | None:
