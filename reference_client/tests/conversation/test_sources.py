@@ -16,6 +16,7 @@ from tools_search_client import (
     ConnectedServer,
     ConnectionOptions,
     Conversation,
+    Failure,
     Federation,
     FederationOptions,
     FederationSource,
@@ -244,6 +245,20 @@ async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open
         assert (await session.search(query="add two numbers")).loaded[0] == "plain__add_numbers"
 
 
+async def test_a_server_that_fails_only_when_a_tool_is_looked_up_is_named_with_the_reason(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+        await session.search(tool_names=["make_alpha"])
+        saved = session.state.save()
+    async with talk_to(ServerEntry("one", liar("refuses:-32000").target)) as session:
+        begun = await session.state.restore(saved)
+        called = await session.state.take(ToolCall("one__make_alpha"))
+        assert isinstance(called, Reply)
+        named = await session.search(tool_names=["make_beta"])
+        instead = await session.search(tool_names=["make_beta"], query="beta")
+    assert [told.failed["one"].code for told in (begun, called, named, instead)] == [-32000] * 4
+
+
 async def test_a_server_that_hangs_holds_up_one_turn_and_not_the_next(talk_to: Open, liar: Any):
     servers = [ServerEntry("mute", liar("mute", era="legacy").target), ServerEntry("one", liar().target)]
     async with talk_to(*servers, deadline=1) as session:
@@ -428,6 +443,7 @@ async def test_a_call_that_fails_is_told_to_the_model(talk_to: Open, liar: Any):
         reply = session.state.failed(step, error.value)
         assert reply.is_error
         assert reply.text.startswith("Error: Server 'mortal' failed to call 'mortal__make_alpha': ")
+        assert reply.failed == {"mortal": Failure.of(error.value)}
 
 
 async def test_a_tool_that_a_call_shows_to_be_gone_is_gone_until_it_is_found_again(talk_to: Open, liar: Any):
@@ -451,11 +467,11 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.state.begin_turn()
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
-        told = session.state.failed(
-            step, UnknownToolError("one__make_alpha", errors={"one": ServerUnavailableError("it died")})
-        ).text
-        assert "no longer offers" not in told
-        assert "failed: one" in told
+        error = UnknownToolError("one__make_alpha", errors={"one": ServerUnavailableError("it died")})
+        told = session.state.failed(step, error)
+        assert "no longer offers" not in told.text
+        assert "failed: one" in told.text
+        assert told.failed == error.failed
 
 
 async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any):

@@ -36,7 +36,9 @@ from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.conversation.state import ConversationState, DiscoveryStatistics, Statistics
 from tools_search_client.errors import (
     Failure,
+    HostError,
     LocalError,
+    ServerError,
     ToolsSearchClientError,
     UnknownToolError,
     refuse_single_name,
@@ -236,12 +238,12 @@ class Conversation:
         blank = self.save()
         try:
             read.restore(self._state)
-            await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
+            failed = await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
         except BaseException:  # such as a cancellation before the servers confirmed the saved tools
             SavedConversation.read(blank).restore(self._state)
             self._state.catalog, self._state.toolset = Catalog(), None
             raise
-        return TurnStart((), self._failed(), self._problems(), self._take_changes())
+        return TurnStart((), failed | self._failed(), self._problems(), self._take_changes())
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:
         """Unload found tools that the transcript no longer refers to, after the host has shortened it.
@@ -285,10 +287,9 @@ class Conversation:
         definition = self._loaded.meant(call.name)
         if definition is None or (tool := definition.tool) is None:
             return Reply(call, self._refusal(call.name), is_error=True)
-        definition = await self._loaded.confirmed(definition)
+        definition, failed = await self._loaded.confirmed(definition)
         server = tool.server
         if definition.name in self._state.unconfirmed:
-            failed = {name: failure for name, failure in self._failed().items() if name == server}
             return Reply(call, prompts.unconfirmed(definition.name, server), is_error=True, failed=failed)
         if definition.name in self._state.gone:
             return Reply(call, prompts.vanished(definition.name, server, self.search_name), is_error=True)
@@ -311,7 +312,9 @@ class Conversation:
             text = prompts.vanished(name, server, self.search_name)
         else:
             text = prompts.failed_call(name, server, error)
-        return Reply(forward.call, text, is_error=True)
+        failed = {server: Failure.of(error)} if isinstance(error, ServerError | HostError) else {}
+        failed |= error.failed if isinstance(error, UnknownToolError) else {}
+        return Reply(forward.call, text, is_error=True, failed=failed)
 
     def _uncount(self, forward: Forward) -> None:
         self.statistics.count_call(forward.definition.name, forward.tool.server, -1)

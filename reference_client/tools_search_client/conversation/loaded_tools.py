@@ -19,6 +19,7 @@ from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import Addition, Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
 from tools_search_client.conversation.state import ConversationState, ServerNotice, ToolNotice
+from tools_search_client.errors import Failure
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
 
@@ -116,10 +117,15 @@ class LoadedTools:
         self.state.searches = self.state.search_tokens = 0
         self._begin()
 
-    async def restore(self, catalog: Catalog, toolset: Toolset, begun_under: Toolset | None, digest: str) -> None:
+    async def restore(
+        self, catalog: Catalog, toolset: Toolset, begun_under: Toolset | None, digest: str
+    ) -> dict[str, Failure]:
         """Reconcile a restored state with what is offered now, which alone determines what is on the list.
 
         `begun_under` and `digest` are the saved list's toolset and catalog digest.
+
+        Returns:
+            The servers that could not confirm their tools.
         """
         state, offered = self.state, self.offered
         answered, before = state.answered.copy(), state.definitions
@@ -127,8 +133,9 @@ class LoadedTools:
         offered.defer_all_but(state.eager)
         sent = {name: one.tool for name, one in before.items() if one.tool is not None}
         # Anyone could have written the saved text, so that a tool on it proves nothing.
-        now, state.unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
-        state.unconfirmed -= state.gone  # already gone when its server failed
+        now, unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
+        state.unconfirmed = unconfirmed.keys() - state.gone  # already gone when its server failed
+        failed = {server: failure for one in unconfirmed.values() for server, failure in one.items()}
         known = now.keys() | state.unconfirmed
         state.discovered = {name: now.get(name, one) for name, one in state.discovered.items() if name in known}
         state.definitions = {name: kept for name, one in before.items() if (kept := self._kept(one, now)) is not None}
@@ -136,7 +143,7 @@ class LoadedTools:
         state.gone.update(name for name in sent if name not in state.definitions)
         if toolset != begun_under or (state.most is not None and len(before) > state.most):
             self._begin()
-            return
+            return failed
         # Bytes, because a provider's cache only holds for exactly the same beginning of a request.
         is_same = [one.serialized() for one in state.definitions.values()] == [
             one.serialized() for one in before.values()
@@ -148,6 +155,7 @@ class LoadedTools:
             self._compare()
         else:
             self._grow()
+        return failed
 
     def _kept(self, saved: Definition, now: Mapping[str, FoundTool]) -> Definition | None:
         """Return a saved definition as it stays on the list; `None` if it must be removed."""
@@ -228,20 +236,23 @@ class LoadedTools:
             self._use(definition)
         return tuple(dict.fromkeys((*added, *back, *outdated)))
 
-    async def confirmed(self, definition: Definition) -> Definition:
+    async def confirmed(self, definition: Definition) -> tuple[Definition, Mapping[str, Failure]]:
         """Return a tool on the list as its server offers it, asking the server if it is unconfirmed.
 
         The tool stays `unconfirmed` if the server cannot be asked, and becomes `gone` if the server does not offer it.
+
+        Returns:
+            The tool's definition, and the server with the reason if it could not be asked.
         """
         state, name, tool = self.state, definition.name, definition.tool
         if tool is None or name not in state.unconfirmed:
-            return definition
+            return definition, {}
         now, unconfirmed = await self.offered.still_offered([tool])
-        state.unconfirmed = state.unconfirmed - {name} | unconfirmed
+        state.unconfirmed = state.unconfirmed - {name} | unconfirmed.keys()
         if not now and not unconfirmed:
             self.lose(name)
         state.definitions[name] = replace(definition, tool=now.get(name, tool))
-        return state.definitions[name]
+        return state.definitions[name], unconfirmed.get(name, {})
 
     def lose(self, name: str) -> None:
         """Mark a tool as gone; the reply to a call notifies the model."""

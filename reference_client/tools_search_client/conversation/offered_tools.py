@@ -6,7 +6,7 @@ Known tools are searched locally; never-listed servers are asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -168,29 +168,32 @@ class OfferedTools:
             return self.excess > 0
         return bool(self._deferred or self.state.catalog.unlisted)
 
-    async def still_offered(self, tools: Sequence[FoundTool]) -> tuple[dict[str, FoundTool], set[str]]:
+    async def still_offered(
+        self, tools: Sequence[FoundTool]
+    ) -> tuple[dict[str, FoundTool], dict[str, Mapping[str, Failure]]]:
         """Return which of `tools`, which come from an untrusted source, are offered now.
 
         Returns:
             The offered tools by name, in their current form, and the names of the tools that cannot be checked now
-            because their servers fail or are hidden.
+            because their servers are hidden or fail, with the failures.
         """
 
-        async def ask(tool: FoundTool) -> tuple[FoundTool | None, bool]:
+        async def ask(tool: FoundTool) -> tuple[FoundTool | None, Mapping[str, Failure] | None]:
             offer, known = self.state.catalog.server(tool.server), self.known.get(tool.name)
             if known is not None or tool.name != qualified_name(tool.server, tool.tool.name):
-                return known, False  # no server would be found to have a tool of another name
+                return known, None  # no server would be found to have a tool of another name
             if offer is None or not self.shows(tool):
-                return None, True
+                return None, {}
             if offer.tools is not None and offer.failure is None:
-                return None, False
+                return None, None
             answer = self._shown(await self.source.look_up(tool.name, servers=[tool.server]))
             found = next((one for one in answer.tools if one.name == tool.name), None)
-            return found, found is None and bool(offer.failure or answer.failed)
+            stated = {} if offer.failure is None else {tool.server: offer.failure}
+            return found, (found is None and (answer.failed or stated)) or None
 
         answers = dict(zip((tool.name for tool in tools), await in_parallel(ask, tools), strict=True))
         offered = {name: tool for name, (tool, _) in answers.items() if tool is not None}
-        return offered, {name for name, (_, cannot_be_asked) in answers.items() if cannot_be_asked}
+        return offered, {name: failed for name, (_, failed) in answers.items() if failed is not None}
 
     def has_lost(self, tool: FoundTool) -> bool:
         """Return whether a tool is gone: its server left the catalog or was listed without it.
@@ -339,7 +342,8 @@ class OfferedTools:
         answer, *exact = await in_parallel(lambda ask: ask(), asks)
         named = [tool for tool in answer.tools if sendable in spellings(tool)]
         tools = _each_once([*named, *(tool for one in exact for tool in one.tools), *answer.tools])
-        return replace(answer, tools=tools[:most])
+        failed = {name: failure for one in (*exact, answer) for name, failure in one.failed.items()}
+        return replace(answer, tools=tools[:most], failed=failed)
 
     async def _looked_up(self, name: str, servers: Collection[str] | None) -> SourceAnswer:
         """Return the tools with this name on never-listed servers."""

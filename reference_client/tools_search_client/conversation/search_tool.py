@@ -80,7 +80,10 @@ async def search_tools(
         finding = await offered.by_names(request.names, servers)
         if not finding.tools and request.query is not None:
             named, finding = finding, await offered.by_query(request.query, servers)
-            finding = replace(finding, missing=named.missing, closest=named.closest, by_query_instead=True)
+            failed = {**named.failed, **finding.failed}
+            finding = replace(
+                finding, missing=named.missing, closest=named.closest, failed=failed, by_query_instead=True
+            )
     elif request.query is not None:
         finding = await offered.by_query(request.query, servers)
     else:
