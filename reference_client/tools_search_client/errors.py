@@ -9,7 +9,7 @@ else a server says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -30,9 +30,10 @@ class LocalError(ToolsSearchClientError):
 
 
 def refuse_single_name(argument: str, names: object) -> None:
-    """Raise `LocalError` if `names` is a string: as a collection, it would be one of letters."""
+    """Raise `LocalError` unless `names` has several: a string would be a collection of its letters."""
     if isinstance(names, str):
         raise LocalError(f"`{argument}` must be a collection of names, such as [{names!r}]")
+    require_kind(argument, names, Collection, instead="a collection of names")
 
 
 def require_kind(argument: str, value: object, *kinds: type, instead: str) -> None:
@@ -42,6 +43,12 @@ def require_kind(argument: str, value: object, *kinds: type, instead: str) -> No
     """
     if not isinstance(value, kinds):
         raise LocalError(f"`{argument}` is a `{type(value).__name__}`, but must be {instead}")
+
+
+def require_kinds(argument: str, values: Iterable[object], *kinds: type, instead: str) -> None:
+    """Do the same for each of some values."""
+    for position, value in enumerate(values):
+        require_kind(f"{argument}[{position}]", value, *kinds, instead=instead)
 
 
 class ConfigurationError(LocalError, hosts.ConfigurationError):

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 import anyio
 
-from tools_search_client.errors import RerankingError
+from tools_search_client.errors import RerankingError, require_kind
 from tools_search_client.found import FoundTool
 from tools_search_client.text import shorten
 from tools_search_client.threads import in_daemon_thread
@@ -56,6 +56,8 @@ class Reranking:
     """Held until the re-ranker returns, even if it has timed out."""
 
     def __post_init__(self) -> None:
+        if not callable(self.reranker):
+            require_kind("reranker", self.reranker, instead="a function of a query and tools")
         if self.pool < 1 or self.deadline <= 0:
             raise ValueError("`pool` must be at least 1, and `deadline` more than 0 seconds")
 

@@ -25,6 +25,10 @@ class Rule:
     meant would show tools that must be hidden.
     """
 
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str):  # in which every part of it would be found
+            raise ValueError(f"`names` must be a set of names, such as {{{self.names!r}}}")
+
     def shows(self, tool: str) -> bool:
         """Return whether the tool with this name at its server is shown."""
         # Named by a rule that lists tools, or not named by one that excludes them.
@@ -51,6 +55,13 @@ class Toolset:
     """By server; others are hidden. `None` shows everything."""
 
     description: str = ""
+
+    def __post_init__(self) -> None:
+        rules: list[object] = list((self.rules or {}).values())
+        if not all(isinstance(rule, Rule) for rule in rules):
+            raise ValueError(
+                "`rules` must map each server to a `Rule`, such as `Rule(excludes=True)` for all its tools"
+            )
 
     def rule(self, server: str) -> Rule | None:
         """Return the rule for a server, or `None` if the server is hidden."""

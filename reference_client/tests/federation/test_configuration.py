@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from mcp_ext_tools_search.ranking import SimpleRanker
 from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import ToolCall
 from tools_search_client.conversation.sources import FederationSource, ListedSource
 from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
@@ -32,6 +33,8 @@ from tools_search_client.federation.federation import (
     ranker_of,
 )
 from tools_search_client.providers import ChatCompletions
+from tools_search_client.providers.results import result_text
+from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions
 from tools_search_client.servers.oauth import FileTokenStore, OAuth
@@ -40,6 +43,7 @@ from tools_search_hosts import (
     Rule,
     ServerEntry,
     StdioTarget,
+    Toolset,
     inspect_host_file,
     load_host_file,
     writers_warning,
@@ -334,6 +338,7 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
     entry, path = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp")), tmp_path / "mcp.json"
     configuration, wrong = Configuration((entry,)), cast("Any", path)
     conversation = Conversation(ListedSource(()))
+    adapter = ChatCompletions(conversation, "a-model")
 
     def entered(opened: AbstractAsyncContextManager[object]) -> Awaitable[object]:
         return opened.__aenter__()
@@ -361,6 +366,49 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("a `Conversation`", lambda: ChatCompletions(wrong, "a-model")),
             ("an address, or the `HttpTarget`", lambda: OAuth().sign_in(wrong, wrong)),
             ("an address, or the `HttpTarget`", lambda: OAuth().sign_out(wrong)),
+            ("a `ConnectionOptions`", lambda: FederationOptions(connection=wrong)),
+            ("a `Reranking` of your function", lambda: FederationOptions(reranking=wrong)),
+            ("a `DiscoveryOptions`", lambda: ConnectionOptions(discovery=wrong)),
+            ("an `mcp_types.Implementation`", lambda: ConnectionOptions(client_info=wrong)),
+            ("a function of a query and tools", lambda: Reranking(wrong)),
+            ("a `StdioTarget` or `HttpTarget` (see", lambda: Configuration((ServerEntry("a", wrong),))),
+            ("an address", lambda: url_server(wrong)),
+            ("a mapping of names to values", lambda: url_server("http://127.0.0.1:9/mcp", wrong)),
+            ("a program and its arguments", lambda: command_server(wrong)),
+            ("a text that describes the need", lambda: federation.search(wrong)),
+            ("a text that describes the need", lambda: federation.search_resources(wrong)),
+            ("a whole number", lambda: federation.search("add", limit=wrong)),
+            ("a collection of names", lambda: federation.search("add", servers=wrong)),
+            ("the name of a server", lambda: federation.search("add", servers=[wrong])),
+            ("a number of seconds", lambda: federation.list(deadline=wrong)),
+            ("the name of a tool, such as the `name` of a `FoundTool`", lambda: federation.call(wrong)),
+            ("the name of a tool, such as the `name` of a `FoundTool`", lambda: federation.resolve(wrong)),
+            ("the name of a server", lambda: federation.remove(wrong)),
+            ("the name of a server", lambda: federation.read_resource(wrong, "file:///a")),
+            ("a `Reranking` of your function", lambda: Conversation(federation, reranking=wrong)),
+            ("an async function", lambda: Conversation(federation, delegate=wrong)),
+            ("a `Ranker`; ", lambda: Conversation(federation, ranker=wrong)),
+            ("a function that counts", lambda: Conversation(federation, count_tokens=wrong)),
+            ("a mapping of names to `Toolset`s", lambda: Conversation(federation, tool_sets=wrong)),
+            ("a `Toolset`", lambda: Conversation(federation, tool_sets={"some": wrong})),
+            ("a sequence of `SyntheticTool`s", lambda: Conversation(federation, synthetic_tools=wrong)),
+            ("a `SyntheticTool`, with", lambda: Conversation(federation, synthetic_tools=[wrong])),
+            ("the user's text", lambda: conversation.begin_turn(wrong)),
+            ("a `Toolset` or the name of one", lambda: conversation.begin_turn(toolset=wrong)),
+            ("a `ToolCall`, ", lambda: conversation.take(wrong)),
+            ("the name of a tool", lambda: ToolCall(wrong)),
+            ("a mapping: parse JSON text", lambda: ToolCall("search_tools", wrong)),
+            ("the `Forward` that `take` returned", lambda: conversation.refused(wrong)),
+            ("the `Forward` that `take` returned", lambda: conversation.failed(wrong, LocalError())),
+            ("a collection of names", lambda: conversation.forget_unless(wrong)),
+            ("a number of tools, or `None`", lambda: conversation.limit(wrong)),
+            ("a `ServerOffer`: `ListedSource.of` takes tools", lambda: ListedSource([wrong])),
+            ("the user's text, which attachments follow", lambda: adapter.say(wrong)),
+            ("an `Attachment`", lambda: adapter.say("Look!", wrong)),
+            ("one of the calls that `read` returned", lambda: adapter.answer(wrong, wrong)),
+            ("the result of `Federation.call`, or a `Reply`", lambda: adapter.answer(ToolCall("add"), wrong)),
+            ("a number of turns", lambda: adapter.compact(wrong)),
+            ("what `Federation.call` returned", lambda: result_text(wrong)),
         ]
         for remedy, attempt in mistaken:
             told = re.escape(f"is a `{type(path).__name__}`, but must be {remedy}")
@@ -368,10 +416,29 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
                 await made(attempt)
     with pytest.raises(LocalError, match=re.escape(f"FileTokenStore({str(path)!r})")):
         OAuth(wrong)
+    with pytest.raises(LocalError, match="`path` is a `dict`, but must be a file's path"):
+        load_configuration(cast("Any", {"mcpServers": {}}))
     with pytest.raises(ValueError, match="`args` must be a tuple"):
         StdioTarget("program", cast("Any", "--fast"))
     with pytest.raises(LocalError, match="call `begin_turn`, or `restore`, first"):
         conversation.offer()
+
+
+@pytest.mark.anyio
+async def test_an_empty_mapping_in_place_of_a_toolset_does_not_show_every_tool():
+    nothing = cast("Any", {})
+    conversation = Conversation(ListedSource(()))
+    with pytest.raises(LocalError, match="a `Toolset` or the name of one"):
+        await conversation.begin_turn(toolset=nothing)
+    with pytest.raises(LocalError, match="a `Toolset` or the name of one"):
+        await conversation.restore(conversation.save(), toolset=nothing)
+
+
+def test_a_toolset_is_made_of_rules_and_a_rule_of_whole_names():
+    with pytest.raises(ValueError, match="`rules` must map each server to a `Rule`"):
+        Toolset("some", cast("Any", {"git": True}))
+    with pytest.raises(ValueError, match="`names` must be a set of names"):
+        Rule(cast("Any", "pay_all"), excludes=False)
 
 
 def test_a_rule_that_names_tools_has_to_say_whether_it_hides_them():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import NoneType
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
@@ -43,6 +44,7 @@ from tools_search_client.errors import (
     UnknownToolError,
     refuse_single_name,
     require_kind,
+    require_kinds,
 )
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation, ranker_of
@@ -106,7 +108,21 @@ class Conversation:
         self._source = source
         self._discovery = discovery or ToolDiscovery()
         require_kind("discovery", self._discovery, ToolDiscovery, instead="a `ToolDiscovery`")
+        require_kind("reranking", reranking, Reranking, NoneType, instead="a `Reranking` of your function")
+        if delegate is not None and not callable(delegate):
+            require_kind("delegate", delegate, instead="an async function that returns queries for a text")
+        if ranker is not None and not callable(ranker):
+            require_kind("ranker", ranker, instead="a `Ranker`; a `ToolDiscovery` takes the name of one")
+        if not callable(count_tokens):
+            require_kind("count_tokens", count_tokens, instead="a function that counts the tokens of a text")
         self._tool_sets = tool_sets or {}
+        require_kind("tool_sets", self._tool_sets, Mapping, instead="a mapping of names to `Toolset`s")
+        require_kinds("tool_sets", self._tool_sets.values(), Toolset, instead="a `Toolset`")
+        require_kind("synthetic_tools", synthetic_tools, Sequence, instead="a sequence of `SyntheticTool`s")
+        for position, tool in enumerate(synthetic_tools):
+            if not callable(getattr(tool, "execute", None)):
+                instead = "a `SyntheticTool`, with a name, a definition and `execute`"
+                require_kind(f"synthetic_tools[{position}]", tool, instead=instead)
         self._delegate = delegate
         self._synthetic = {tool.name: tool for tool in synthetic_tools}
         self._tokens = TokenCounts(count_tokens)
@@ -156,6 +172,7 @@ class Conversation:
             most_tools: The limit, including the host's own tools and `search_tools`; `None` means no limit.
             besides: How many tools the caller sends that are not part of this conversation.
         """
+        require_kind("most_tools", most_tools, int, NoneType, instead="a number of tools, or `None` for no limit")
         self._loaded.limit(most_tools, besides)
 
     async def begin_turn(self, text: str | None = None, *, toolset: str | Toolset | None = None) -> TurnStart:
@@ -166,8 +183,9 @@ class Conversation:
             toolset: The toolset to use from now on; all tools by default.
 
         Raises:
-            LocalError: There is no toolset with that name.
+            LocalError: There is no toolset with that name, or an argument is of the wrong type.
         """
+        require_kind("text", text, str, NoneType, instead="the user's text")
         toolset = self._chosen(toolset)
         self._state.called.clear()  # from now on, they can make room for others
         self._state.counted.clear()
@@ -278,7 +296,12 @@ class Conversation:
         return Offer(definitions, self._state.prefix, self._loaded.news())
 
     async def take(self, call: ToolCall) -> Reply | Forward:
-        """Resolve the model's call: return an answer, or the server's tool to call."""
+        """Resolve the model's call: return an answer, or the server's tool to call.
+
+        Raises:
+            LocalError: `call` is not a `ToolCall`.
+        """
+        require_kind("call", call, ToolCall, instead="a `ToolCall`, as an adapter reads it from a response")
         if call.problem is not None:
             return Reply(call, f"Error: {call.problem}", is_error=True)
         # First, because the host's tools take precedence over servers' tools with the same names.
@@ -305,8 +328,8 @@ class Conversation:
 
     def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
         """Return the reply to a call that failed without a result."""
-        name, server = forward.definition.name, forward.tool.server
         self._uncount(forward)
+        name, server = forward.definition.name, forward.tool.server
         if isinstance(error, UnknownToolError) and server not in error.failed:  # its server answered, without it
             self._loaded.lose(name)
             text = prompts.vanished(name, server, self.search_name)
@@ -317,6 +340,7 @@ class Conversation:
         return Reply(forward.call, text, is_error=True, failed=failed)
 
     def _uncount(self, forward: Forward) -> None:
+        require_kind("forward", forward, Forward, instead="the `Forward` that `take` returned")
         self.statistics.count_call(forward.definition.name, forward.tool.server, -1)
         self._state.counted.discard(forward.call.id or "")
 
@@ -342,7 +366,8 @@ class Conversation:
             if toolset not in self._tool_sets:
                 raise LocalError(f"no toolset is named {toolset!r}; {closest(toolset, self._tool_sets)}")
             return self._tool_sets[toolset]
-        return toolset or EVERYTHING
+        require_kind("toolset", toolset, Toolset, NoneType, instead="a `Toolset` or the name of one")
+        return EVERYTHING if toolset is None else toolset
 
     def _failed(self) -> dict[str, Failure]:
         return {offer.name: offer.failure for offer in self._state.catalog.servers if offer.failure is not None}

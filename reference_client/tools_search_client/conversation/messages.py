@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from mcp_types import ToolAnnotations
 from tools_search_hosts import MAX_NAME_LENGTH, qualified_name
 
-from tools_search_client.errors import Failure
+from tools_search_client.errors import Failure, require_kind
 from tools_search_client.found import FoundTool
 from tools_search_client.json_values import compact_json
 
@@ -214,6 +214,16 @@ class ToolCall:
     """The provider's id, repeated in the result."""
     problem: str | None = None
     """Why it is invalid, such as arguments that are not JSON; for the model to read. Such a call is never forwarded."""
+
+    def __post_init__(self) -> None:
+        """Refuse arguments that are still JSON text.
+
+        Raises:
+            LocalError: `name` is not a string, or `arguments` is not a mapping.
+        """
+        require_kind("name", self.name, str, instead="the name of a tool")
+        instead = "a mapping: parse JSON text, and say in `problem` if that fails"
+        require_kind("arguments", self.arguments, Mapping, instead=instead)
 
 
 @dataclass(frozen=True, slots=True)

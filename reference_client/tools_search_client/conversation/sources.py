@@ -20,7 +20,13 @@ from tools_search_client.conversation.catalog import (
     SourceAnswer,
     ToolSource,
 )
-from tools_search_client.errors import AmbiguousToolError, UnknownToolError, refuse_single_name, require_kind
+from tools_search_client.errors import (
+    AmbiguousToolError,
+    UnknownToolError,
+    refuse_single_name,
+    require_kind,
+    require_kinds,
+)
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import LISTING, Federation
@@ -41,6 +47,8 @@ class ListedSource(ToolSource):
     def __init__(self, offers: Iterable[ServerOffer], unassigned: Iterable[FoundTool] = ()) -> None:
         self.offers = tuple(offers)
         self.unassigned = tuple(unassigned)
+        require_kinds("offers", self.offers, ServerOffer, instead="a `ServerOffer`: `ListedSource.of` takes tools")
+        require_kinds("unassigned", self.unassigned, FoundTool, instead="a `FoundTool`")
 
     @classmethod
     def of(cls, tools: Mapping[str, Sequence[Tool]], *, deferred: Collection[str] = ()) -> ListedSource:

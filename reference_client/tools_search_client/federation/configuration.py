@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -28,7 +29,7 @@ from tools_search_hosts.json_values import as_object
 from tools_search_hosts.toolsets import Toolset, read_rules
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
-from tools_search_client.errors import ConfigurationError, require_kind
+from tools_search_client.errors import ConfigurationError, require_kind, require_kinds
 from tools_search_client.found import FoundTool
 from tools_search_client.servers.discovery import SECONDS, ServerTimes
 
@@ -166,8 +167,10 @@ class Configuration:
 
     def __post_init__(self) -> None:
         require_kind("servers", self.servers, tuple, list, instead="a tuple of `ServerEntry` objects")
-        for position, server in enumerate(self.servers):
-            require_kind(f"servers[{position}]", server, ServerEntry, instead="a `ServerEntry`")
+        require_kinds("servers", self.servers, ServerEntry, instead="a `ServerEntry`")
+        for server in self.servers:
+            instead = "a `StdioTarget` or `HttpTarget` (see `url_server` and `command_server`)"
+            require_kind("target", server.target, StdioTarget, HttpTarget, UnusableTarget, instead=instead)
         require_kind("tool_discovery", self.tool_discovery, ToolDiscovery, instead="a `ToolDiscovery`")
         names = [server.name for server in self.servers]
         if len(set(names)) != len(names):
@@ -200,6 +203,7 @@ def load_configuration(
     Raises:
         ConfigurationError: The file cannot be read or used; the message lists every problem.
     """
+    require_kind("path", path, str, PathLike, instead="a file's path; for servers without a file, use `Configuration`")
     try:
         file, problems = hosts.inspect_host_file(path, environment=environment, ask=ask, workspace=workspace)
     except hosts.ConfigurationError as error:
@@ -223,6 +227,8 @@ def url_server(url: str, headers: Mapping[str, str] | None = None, *, name: str 
     Raises:
         ConfigurationError: `url` is not an HTTP address.
     """
+    require_kind("url", url, str, instead="an address")
+    require_kind("headers", headers, Mapping, NoneType, instead="a mapping of names to values")
     try:
         target = HttpTarget(url, headers or {})
         place = urlsplit(url).netloc.rpartition("@")[2]  # without a user name or password
@@ -241,6 +247,7 @@ def command_server(command_line: str | Sequence[str], *, name: str | None = None
     Raises:
         ConfigurationError: The line is empty or has an unclosed quote.
     """
+    require_kind("command_line", command_line, str, Sequence, instead="a program and its arguments")
     try:
         words = shlex.split(command_line) if isinstance(command_line, str) else list(command_line)
     except ValueError as error:

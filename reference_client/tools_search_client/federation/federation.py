@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
+from types import NoneType
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -129,6 +130,15 @@ class FederationOptions:
 
     deadline: float | None = None
     """Default number of seconds that a request waits for the slowest server; 10 if not configured."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is easily mistaken.
+
+        Raises:
+            LocalError: `connection` or `reranking` is of the wrong type.
+        """
+        require_kind("connection", self.connection, ConnectionOptions, instead="a `ConnectionOptions`")
+        require_kind("reranking", self.reranking, Reranking, NoneType, instead="a `Reranking` of your function")
 
     def of(self, entry: ServerEntry) -> ConnectionOptions:
         """Return the options for connecting to one server, including its entry's era and call timeout."""
@@ -328,7 +338,7 @@ class Federation:
             reranks: Whether to apply the re-ranker, if any, which has its own deadline.
 
         Raises:
-            LocalError: `servers` names a server that does not exist.
+            LocalError: `servers` names a server that does not exist, or an argument is of the wrong type.
             ValueError: The query is blank or not valid Unicode, or the limit is not positive.
         """
         reranking = self.reranking if reranks else None
@@ -459,6 +469,7 @@ class Federation:
             AmbiguousToolError: Several servers have a tool with that bare name.
             UnknownToolError: No server that answered has one; the error includes the other servers' failures.
         """
+        require_kind("name", name, str, instead="the name of a tool, such as the `name` of a `FoundTool`")
         # A new connection must find it again: the SDK only knows the `Mcp-Param-*` headers of tools found there.
         known = self._known.get(name)
         asked = self._among(servers)
@@ -641,16 +652,19 @@ class Federation:
 
     def _server(self, name: str) -> SupervisedServer | HostConnection:
         self._fanout.require_open()
+        require_kind("server", name, str, instead="the name of a server")
         if name not in self.supervised:
             raise LocalError(f"no server is named {name!r}; {closest(name, self.supervised)}")
         return self.supervised[name]
 
     def _within(self, deadline: float | None) -> float:
-        return max(0.0, self._deadline if deadline is None else deadline)  # the caller's time can be over
+        deadline = self._deadline if deadline is None else deadline
+        require_kind("deadline", deadline, int, float, instead="a number of seconds")
+        return max(0.0, deadline)  # the caller's time can be over
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         """Return the servers' names in this federation's order; raises `LocalError` if one does not exist."""
-        refuse_single_name("servers", servers)
+        refuse_single_name("servers", servers or ())
         for name in servers or ():
             self._server(name)
         return [name for name in self.supervised if servers is None or name in servers]

@@ -21,7 +21,13 @@ from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
-from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError, require_kind
+from tools_search_client.errors import (
+    InvalidAnswerError,
+    LocalError,
+    SavedConversationError,
+    require_kind,
+    require_kinds,
+)
 from tools_search_client.json_values import compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
 from tools_search_client.providers.saved import SavedCall, SavedTranscript, SavedTurn, saved_outcome
@@ -168,6 +174,8 @@ class Adapter(ABC):
                 an attachment.
         """
         self._refuse_open_calls()
+        require_kind("text", text, str, instead="the user's text, which attachments follow")
+        require_kinds("attachments", attachments, Attachment, instead="an `Attachment`")
         if not text.strip() and not attachments:
             raise LocalError("the user's message is empty")
         blocks = [self._attachment(one) for one in attachments]
@@ -229,8 +237,11 @@ class Adapter(ABC):
         """Add the outcome of one of the open calls, in any order.
 
         Raises:
-            LocalError: The call is not open.
+            LocalError: The call is not open, or an argument is of the wrong type.
         """
+        require_kind("call", call, ToolCall, instead="one of the calls that `read` returned")
+        instead = "the result of `Federation.call`, or a `Reply` of the conversation, such as of `failed`"
+        require_kind("outcome", outcome, CallToolResult, Reply, instead=instead)
         if call.id not in self._calls or call.id in self._answers:
             raise LocalError(f"there is no open call {call.id!r}")
         self._answers[call.id] = outcome
@@ -310,6 +321,7 @@ class Adapter(ABC):
         Raises:
             LocalError: There are open calls, or `keep_turns` is not positive.
         """
+        require_kind("keep_turns", keep_turns, int, instead="a number of turns")
         if keep_turns < 1:
             raise LocalError("`keep_turns` must be positive")
         start = self._turns[-keep_turns].start if keep_turns <= len(self._turns) else 0

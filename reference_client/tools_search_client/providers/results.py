@@ -20,7 +20,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tools_search_client.errors import LocalError
+from tools_search_client.errors import LocalError, require_kind
 from tools_search_client.json_values import compact_json, copied
 from tools_search_client.text import shorten
 
@@ -100,6 +100,7 @@ def result_text(result: CallToolResult) -> str:
     It has the texts and resources, up to 100,000 characters, or else the structured content. Pictures, recordings and
     other files are only mentioned. The text of a result with `is_error` starts with `Error`.
     """
+    require_kind("result", result, CallToolResult, instead="what `Federation.call` returned")
     return as_text(parts_of(result), is_error=result.is_error)
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import NoneType
 from typing import Any, Final
 
 import anyio
@@ -131,11 +132,14 @@ class ConnectionOptions:
     """Receives the server's notifications."""
 
     def __post_init__(self) -> None:
-        """Refuse credentials where an `httpx2.Auth` is expected.
+        """Refuse what is easily mistaken, such as credentials where an `httpx2.Auth` is expected.
 
         Raises:
-            LocalError: `auth` is neither an `httpx2.Auth` nor a function.
+            LocalError: `auth` is neither an `httpx2.Auth` nor a function, or another option is of the wrong type.
         """
+        require_kind("discovery", self.discovery, DiscoveryOptions, instead="a `DiscoveryOptions`")
+        instead = "an `mcp_types.Implementation` with a name and a version"
+        require_kind("client_info", self.client_info, Implementation, NoneType, instead=instead)
         if self.auth is not None and not callable(self.auth):
             instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
             require_kind("auth", self.auth, httpx2.Auth, instead=instead)

@@ -60,6 +60,7 @@ from tools_search_client.errors import (
     ServerBusyError,
     ServerRefusedError,
     ServerUnavailableError,
+    require_kind,
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
@@ -661,8 +662,11 @@ def require_request(query: str, limit: int) -> None:
     """Reject an invalid search before anything is sent.
 
     Raises:
+        LocalError: The query is not text, or the limit not a number.
         ValueError: The query is blank or not valid Unicode, or the limit is not positive.
     """
+    require_kind("query", query, str, instead="a text that describes the need")
+    require_kind("limit", limit, int, instead="a whole number")
     if not query.strip(WHITE_SPACE):
         raise ValueError("the query is blank: describe the need in a few words")
     try:
