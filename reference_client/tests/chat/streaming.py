@@ -45,6 +45,8 @@ class Stage(ScriptedModel):
     """What it lists, in pages of two as Anthropic does, or all at once as OpenAI does."""
     goes_in_circles: bool = False
     """Whether the list of models has no end."""
+    is_a_web_page: bool = False
+    """Whether every address has a page for people, as in front of many a service."""
 
     def models_after(self, path: str) -> tuple[int, Json]:
         """Return the list of models, or the page of it that a path asks for."""
@@ -98,6 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.stage.headers.append(dict(self.headers))
+        if self.stage.is_a_web_page:
+            self._show_page()
+            return
         play = self.stage.next_step()
         status, answer = self.stage.answer(self.path, body)
         if status == 200:
@@ -110,9 +115,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.stage.headers.append(dict(self.headers))
+        if self.stage.is_a_web_page:
+            self._show_page()
+            return
         status, answer = self.stage.models_after(self.path)
         self._begin(status, "application/json", {})
         self._pieces([json.dumps(answer), ""])
+
+    def _show_page(self) -> None:
+        self._begin(200, "text/html; charset=utf-8", {})
+        self._pieces(["<!doctype html><title>Welcome</title>", ""])
 
     def _stream(self, play: Play, events: list[str]) -> None:
         self._begin(200, "text/event-stream", {})

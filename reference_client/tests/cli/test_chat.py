@@ -182,6 +182,17 @@ def test_the_models_of_an_endpoint_are_listed(models: Callable[..., Outcome], pl
     assert json.loads(models("--provider", provider, "--json").output) == {"models": ["Great", "medium", "small"]}
 
 
+@pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic"])
+def test_an_address_of_a_web_page_is_reported_as_one_and_asked_once(
+    ask: Ask, models: Callable[..., Outcome], played: Stage, provider: str
+):
+    played.is_a_web_page = True
+    for outcome in (models("--provider", provider), ask("hello", "--provider", provider)):
+        assert (outcome.code, outcome.output) == (1, "")
+        assert "answered with a web page: --base-url must be the address of an API" in outcome.errors
+    assert len(played.headers) == 2
+
+
 def test_an_endpoint_without_a_list_of_models_is_reported(models: Callable[..., Outcome]):
     outcome = models(names=())
     assert (outcome.code, outcome.output) == (1, "")

@@ -17,7 +17,15 @@ import anyio
 from tools_search_hosts.json_values import as_list, as_object
 from tools_search_ranking.extras import install_command
 
-from tools_search_client.chat.endpoint import BROKEN_OFF, Endpoint, ModelError, Provider, ShownBy, model_error
+from tools_search_client.chat.endpoint import (
+    BROKEN_OFF,
+    Endpoint,
+    ModelError,
+    Provider,
+    ShownBy,
+    model_error,
+    refuse_web_page,
+)
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.errors import LocalError
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, OpenAIResponses
@@ -236,6 +244,8 @@ async def open_model(endpoint: Endpoint) -> AsyncGenerator[Model]:
     except ImportError as error:
         raise LocalError(f"the SDK of {name} is missing ({error}). {install_command(name)}") from error
     new_client: Any = getattr(sdk, _APIS[endpoint.provider].client)
+    hooks = {"response": [refuse_web_page]}
+    options: dict[str, Any] = {"http_client": cast("Any", sdk).DefaultAsyncHttpxClient(event_hooks=hooks)}
     # No SDK retries: the chat loop decides whether to retry, and shows it to the user.
-    async with new_client(api_key=endpoint.key, base_url=endpoint.url, max_retries=0) as client:
+    async with new_client(api_key=endpoint.key, base_url=endpoint.url, max_retries=0, **options) as client:
         yield Model(endpoint, sdk, client)
