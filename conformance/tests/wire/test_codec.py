@@ -104,9 +104,9 @@ def test_what_is_beyond_a_bound_is_refused(limits: Limits, data: bytes):
         decode(data, limits)
 
 
-def test_brackets_and_commas_inside_strings_are_text():
-    text = '[[[{,:"\\' * 100
-    assert decode(json.dumps(text).encode(), Limits(depth=1, values=1)) == text
+@pytest.mark.parametrize("text", ['[[[{,:"\\' * 100, "\\[,\n,[" * 100, '\\\\"[[\\"' * 100])
+def test_brackets_and_commas_inside_strings_are_text(text: str):
+    assert decode(json.dumps([text, text]).encode(), Limits(depth=1, values=3)) == [text, text]
 
 
 def test_a_paired_surrogate_escape_is_a_character():
