@@ -1,6 +1,6 @@
 """Clients that share no code with this project search the reference server, over both transports and in both eras.
 
-Not part of the default test run: it installs three SDKs of other lines. `pytest reference_server/interop` runs it.
+It installs three SDKs of other lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The official conformance suite finds nothing in the reference server that a server of tools alone should do better,
 and reads what the suite for `tools/search` writes.
 
-Not part of the default test run: it installs the pinned suite and the Node release that it needs.
+It installs the pinned suite and the Node release that it needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """TypeScript's compiler takes `schema.ts`, and the client and the server on its SDK are judged as they are.
 
-Not part of the default test run: it installs them. `pytest reference_server/interop` runs it.
+It installs them.
 """
 
 from __future__ import annotations
