@@ -34,26 +34,28 @@ CONDITIONS: Final[Mapping[str, Sequence[str]]] = {
 """What to search, and the kinds of queries it can answer. With contents only, names are numbers."""
 
 
-def _own(ranker: Ranker) -> Callable[[Mapping[str, Any], Mapping[str, str]], Search]:
+_TIMED_QUERIES: Final = 20
+"""Number of queries of each kind to time."""
+
+
+def _extension(ranker: Ranker) -> Callable[[Mapping[str, Any], Mapping[str, str]], Search]:
     def index(resources: Mapping[str, Any], texts: Mapping[str, str]) -> Search:
-        made = PrimitiveIndex(RESOURCES, resources, ranker, texts)
-        return lambda query: [hit.name for hit in made.search(query)[:DEPTH]]
+        indexed = PrimitiveIndex(RESOURCES, resources, ranker, texts)
+        return lambda query: [hit.name for hit in indexed.search(query)[:DEPTH]]
 
     return index
 
 
 def _bm25s(resources: Mapping[str, Any], texts: Mapping[str, str]) -> Search:
-    said = {uri: f"{own['name']} {uri.replace('_', ' ')}\n{texts.get(uri, '')}" for uri, own in resources.items()}
-    made = BM25S([Tool(name=uri, description=text, input_schema={}) for uri, text in said.items()], stemmed=True)
-    return made.search
+    pages = {uri: f"{item['name']} {uri.replace('_', ' ')}\n{texts.get(uri, '')}" for uri, item in resources.items()}
+    return BM25S(
+        [Tool(name=uri, description=text, input_schema={}) for uri, text in pages.items()], stemmed=True
+    ).search
 
-
-_ASKED: Final = 20
-"""Number of queries of each kind to time."""
 
 ENGINES: Final = {
-    "gateway": _own(default_ranker()),
-    "extension": _own(SimpleRanker()),
+    "gateway": _extension(default_ranker()),
+    "extension": _extension(SimpleRanker()),
     "bm25s, stemmed": _bm25s,
 }
 """The optional extension with the gateway's ranking and with the readable one, and the baseline for both."""
@@ -65,7 +67,7 @@ def resources_of(tree: Tree, condition: str) -> tuple[dict[str, str], dict[str, 
     uris = {path: f"docs:///{path if is_named else number}" for number, path in enumerate(tree.documents)}
     names = {path: PurePosixPath(path if is_named else uri).name for path, uri in uris.items()}
     definitions = {uri: {"uri": uri, "name": names[path]} for path, uri in uris.items()}
-    return uris, definitions, {uris[path]: own.text for path, own in tree.documents.items()} if is_read else {}
+    return uris, definitions, {uris[path]: page.text for path, page in tree.documents.items()} if is_read else {}
 
 
 def measured(tree: Tree, condition: str, engine: str) -> dict[str, Any]:
@@ -74,14 +76,13 @@ def measured(tree: Tree, condition: str, engine: str) -> dict[str, Any]:
     search = ENGINES[engine](definitions, texts)
     kinds: dict[str, Any] = {}
     for kind in CONDITIONS[condition]:
-        asked = tree.queries[kind]
-        if not asked:
+        if not (queries := tree.queries[kind]):
             continue
-        found = [quality(search(own.query), {uris[path] for path in own.relevant}) for own in asked]
+        found = [quality(search(query.query), {uris[path] for path in query.relevant}) for query in queries]
         kinds[kind] = {
-            "queries": len(asked),
-            "ndcg": asdict(mean([one.ndcg_at_10 for one in found])),
-            "recall": asdict(mean([one.recall_at_5 for one in found])),
+            "queries": len(queries),
+            "ndcg": asdict(mean([each.ndcg_at_10 for each in found])),
+            "recall": asdict(mean([each.recall_at_5 for each in found])),
         }
     return {"tree": tree.name, "condition": condition, "engine": engine, "kinds": kinds}
 
@@ -93,15 +94,15 @@ def cost(folder: Path, engine: str, builds: int) -> dict[str, Any]:
 
 
 def _cost(folder: Path, engine: str, builds: int) -> dict[str, Any]:
-    tree = read_tree(folder, "test", _ASKED)
+    tree = read_tree(folder, "test", _TIMED_QUERIES)
     _, definitions, texts = resources_of(tree, "contents alone")
-    queries = [own.query for kind in CONDITIONS["contents alone"] for own in tree.queries[kind]]
+    queries = [query.query for kind in CONDITIONS["contents alone"] for query in tree.queries[kind]]
     some = {uri: definitions[uri] for uri in [*definitions][:2]}
     ENGINES[engine](some, {uri: texts[uri] for uri in some})(queries[0])  # one-time loading is done
     memory = memory_of(lambda: ENGINES[engine](definitions, texts), lambda search: list(map(search, queries)))
     seconds = [_processor_seconds(lambda: ENGINES[engine](definitions, texts)) for _ in range(builds)]
     search = ENGINES[engine](definitions, texts)
-    answers = [_processor_seconds(lambda own=own: search(own)) for own in queries]
+    answers = [_processor_seconds(lambda query=query: search(query)) for query in queries]
     return {
         "tree": tree.name,
         "engine": engine,

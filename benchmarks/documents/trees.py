@@ -27,7 +27,7 @@ from benchmarks.datasets import Query
 MAX_CHARS: Final = 64 * 1024
 """Characters of a document to search, the default of `mcp_ext_search_primitives`."""
 
-_MOST: Final = 5
+_MAX_ANSWERS: Final = 5
 """Maximum documents that can answer one query."""
 
 _SUFFIXES: Final = (".rst.txt", ".mdx", ".md", ".rst", ".txt")
@@ -68,30 +68,30 @@ class Tree:
     """The queries by rule; their relevant ids are paths."""
 
 
-def read_tree(folder: Path, split: str, most: int) -> Tree:
-    """Read a folder of Markdown or reStructuredText, with at most `most` queries of each kind.
+def read_tree(folder: Path, split: str, max_queries: int) -> Tree:
+    """Read a folder of Markdown or reStructuredText, with at most `max_queries` queries of each kind.
 
     Half of the queries, drawn by a hash, are `dev`, and the others `test`; `split` is one of them or `all`.
 
     Raises:
         ValueError: There are no documents.
     """
-    documents = {own.path: own for own in _documents(folder)}
+    documents = {page.path: page for page in _documents(folder)}
     if not documents:
         raise ValueError(f"{folder} has no Markdown or reStructuredText files")
-    first = {path: _first_sentence(own.text) for path, own in documents.items()}
+    first = {path: _first_sentence(page.text) for path, page in documents.items()}
     # A link's text is in another document, and stays there.
     links = list(_links(documents, folder.name))
     asked: Mapping[str, Iterable[tuple[str, str]]] = {
-        "title": ((own.title, path) for path, own in documents.items() if _words(own.title) > 1),
-        "sentence": ((_plain(said), path) for path, said in first.items() if _words(said) > 5),
+        "title": ((page.title, path) for path, page in documents.items() if _words(page.title) > 1),
+        "sentence": ((_plain(text), path) for path, text in first.items() if _words(text) > 5),
         "link": ((text, path) for text, path in links if _words(text) > 1),
         "name": ((name, path) for path in documents if re.search(r"[^\W\d_]{3}", name := _name_of(path))),
     }
     return Tree(
         folder.name,
-        {path: replace(own, text=_without(own.text, first[path])[:MAX_CHARS]) for path, own in documents.items()},
-        {kind: list(_queries(folder.name, kind, pairs, split))[:most] for kind, pairs in asked.items()},
+        {path: replace(page, text=_without(page.text, first[path])[:MAX_CHARS]) for path, page in documents.items()},
+        {kind: list(_queries(folder.name, kind, pairs, split))[:max_queries] for kind, pairs in asked.items()},
     )
 
 
@@ -114,10 +114,10 @@ def _documents(folder: Path) -> Iterator[Document]:
 
 def _links(documents: Mapping[str, Document], root: str) -> Iterator[tuple[str, str]]:
     """Yield the text and the target path of each link to another document."""
-    labels = {label: path for path, own in documents.items() for label in _LABEL.findall(own.text)}
-    for path, own in documents.items():
-        found = [(text, _resolved(path, target, root)) for text, target in _MARKDOWN_LINK.findall(own.text)]
-        for role, text, target in _RST_LINK.findall(own.text):
+    labels = {label: path for path, page in documents.items() for label in _LABEL.findall(page.text)}
+    for path, page in documents.items():
+        found = [(text, _resolved(path, target, root)) for text, target in _MARKDOWN_LINK.findall(page.text)]
+        for role, text, target in _RST_LINK.findall(page.text):
             found.append((text, labels.get(target, "") if role == "ref" else _resolved(path, target, root)))
         yield from ((_plain(text), target) for text, target in found if target in documents and target != path)
 
@@ -162,7 +162,7 @@ def _queries(tree: str, kind: str, pairs: Iterable[tuple[str, str]], split: str)
         spelled.setdefault(text.casefold(), text)
     drawn = sorted((sha256(f"{tree} {kind} {key}".encode()).hexdigest(), key) for key in right)
     for digest, key in drawn:
-        own = "dev" if int(digest[-1], 16) % 2 else "test"
-        if len(right[key]) <= _MOST and split in (own, "all"):
+        half = "dev" if int(digest[-1], 16) % 2 else "test"
+        if len(right[key]) <= _MAX_ANSWERS and split in (half, "all"):
             relevant = tuple(sorted(right[key]))
-            yield Query(id=f"{kind}-{digest[:8]}", query=spelled[key], relevant=relevant, split=own, slice=kind)
+            yield Query(id=f"{kind}-{digest[:8]}", query=spelled[key], relevant=relevant, split=half, slice=kind)

@@ -16,8 +16,8 @@ from tools_search_ranking.semantic.minilm import minilm, pieces
 
 _FILE: Final = Path(__file__).with_name("tools.jsonl")
 _MAX_PIECES: Final = 24
-_OF_PEOPLE: Final = 4
-"""Of each tool, so many requests are a person's. One more is a model's, and is drawn twice as often."""
+_PEOPLES_REQUESTS: Final = 4
+"""Number of requests per tool that people wrote. A model wrote one more, which is drawn twice as often."""
 
 
 class _Row(BaseModel):
@@ -52,12 +52,12 @@ class Examples:
 
 
 def read_examples() -> Examples:
-    """Return all requests in `tools.jsonl` that the model knows the language of."""
+    """Return all requests in `tools.jsonl` in languages that the model knows."""
     rows = [_Row.model_validate_json(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
     tools = [Tool(name=row.name, description=row.description, input_schema={"type": "object"}) for row in rows]
     model = minilm()
     asked = [
-        (number, query, 1 if place < _OF_PEOPLE else 2)
+        (number, query, 1 if place < _PEOPLES_REQUESTS else 2)
         for number, row in enumerate(rows)
         for place, query in enumerate(row.requests)
         if model.knows(query)

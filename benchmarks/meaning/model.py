@@ -19,21 +19,21 @@ onnx: Any = import_module("onnx")
 
 LAYERS: Final = 6
 _HEADS: Final = 12
-_TINY: Final = 1e-12
+_EPSILON: Final = 1e-12
 
 _ATTENTION: Final = ("attention.self.query", "attention.self.key", "attention.self.value")
 _MATRICES: Final = (*_ATTENTION, "attention.output.dense", "intermediate.dense", "output.dense")
 
 Tensors: TypeAlias = Mapping[str, Any]
-"""By name, such as `layer.0.output.dense.weight`."""
+"""Tensors by name, such as `layer.0.output.dense.weight`."""
 
 Factors: TypeAlias = dict[str, tuple[Any, Any]]
-"""By matrix: two factors whose product is added to it, so that few numbers change it (LoRA; Hu and others, 2021)."""
+"""Two factors by matrix. Their product is added to it, so few numbers change it (LoRA; Hu and others, 2021)."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a matrix is in the model's file, in bytes."""
+    """Offsets of a matrix in the model's file, in bytes."""
 
     weights: int
     """Its 8-bit integers."""
@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Model:
-    """A model as its file has it."""
+    """A model as stored in its file."""
 
     digest: str
     """The SHA-256 of the file."""
@@ -52,7 +52,7 @@ class Model:
     tensors: Tensors
 
     places: Mapping[str, Place]
-    """By matrix, such as `layer.0.output.dense`."""
+    """Where each matrix is, by name, such as `layer.0.output.dense`."""
 
 
 def read_model(file: Path) -> Model:
@@ -125,12 +125,12 @@ def pooled(states: Any, mask: Any) -> Any:
 
 def units(rows: Any) -> Any:
     """Return the rows with length 1."""
-    return rows / jnp.sqrt(jnp.square(rows).sum(axis=-1, keepdims=True) + _TINY)
+    return rows / jnp.sqrt(jnp.square(rows).sum(axis=-1, keepdims=True) + _EPSILON)
 
 
 def _normalized(tensors: Tensors, name: str, rows: Any) -> Any:
     centered = rows - rows.mean(axis=-1, keepdims=True)
-    spread = jnp.sqrt(jnp.square(centered).mean(axis=-1, keepdims=True) + _TINY)
+    spread = jnp.sqrt(jnp.square(centered).mean(axis=-1, keepdims=True) + _EPSILON)
     return centered / spread * tensors[f"{name}.LayerNorm.weight"] + tensors[f"{name}.LayerNorm.bias"]
 
 

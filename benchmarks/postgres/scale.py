@@ -211,15 +211,15 @@ def _times(
     began: list[float] = []
     ready = threading.Barrier(callers)
 
-    def search(own: Iterator[str], count: int) -> None:
+    def search(own_queries: Iterator[str], count: int) -> None:
         try:
             with psycopg.connect(address, autocommit=True) as connection:
                 index = PostgresIndex(connection, name, groups=seen)
-                for query in islice(own, 10):
+                for query in islice(own_queries, 10):
                     index.first(query, 10, definitions=range(10))
                 ready.wait()
                 began.append(perf_counter())
-                for query in islice(own, count):
+                for query in islice(own_queries, count):
                     before, used = perf_counter(), _processor_ms(connection)
                     index.first(query, 10, definitions=range(10))
                     taken.append((perf_counter() - before) * 1000)
@@ -233,8 +233,8 @@ def _times(
         for ended in as_completed([pool.submit(search, start, searches // callers) for start in starts]):
             ended.result()
     seconds = perf_counter() - min(began)
-    (p50, p95), (own50, own95) = (_percentiles(values) for values in (taken, processor))
-    return Times(kind, part, callers, p50, p95, len(taken) / seconds, own50, own95)
+    (p50, p95), (processor50, processor95) = (_percentiles(values) for values in (taken, processor))
+    return Times(kind, part, callers, p50, p95, len(taken) / seconds, processor50, processor95)
 
 
 def _percentiles(values: Sequence[float]) -> tuple[float, float]:

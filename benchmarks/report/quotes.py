@@ -40,7 +40,7 @@ def requote(text: str, records: _Records) -> str:
     """Return a document with its blocks of figures filled from `records`.
 
     Raises:
-        KeyError: A block asks for what is no quote, or a record is missing.
+        KeyError: A block has an unknown name, or a record is missing.
     """
     return _BLOCK.sub(lambda block: _filled(block["indent"], block["name"], records), text)
 
@@ -59,8 +59,8 @@ def _filled(indent: str, name: str, records: _Records) -> str:
 
 def _listing_size(records: _Records) -> str:
     parts = [
-        f"{one['tools']:,} measure {_bytes(one['bytes'])} and {_tokens(one['tokens'])} tokens"
-        for one in records["listing"].figures
+        f"{row['tools']:,} measure {_bytes(row['bytes'])} and {_tokens(row['tokens'])} tokens"
+        for row in records["listing"].figures
     ]
     return f"Of a mix of real tools, {'; '.join(parts)}."
 
@@ -80,8 +80,10 @@ def _ranking(records: _Records) -> str:
 def _ratios(records: _Records) -> str:
     sizes = (1_000, 10_000, 100_000)
     ratios = [_speed(records, "fielded", size)["ratio"]["value"] for size in sizes]
-    said = ", ".join(f"{ratio:.1f} at {size:,} tools" for ratio, size in zip(ratios, sizes, strict=True))
-    return f"A query takes the default ranking this many times what it takes bm25s: {said}."
+    factors = ", ".join(
+        f"{ratio:.1f} times as long at {size:,} tools" for ratio, size in zip(ratios, sizes, strict=True)
+    )
+    return f"Relative to bm25s, a query takes the default ranking {factors}."
 
 
 def _federation(records: _Records) -> str:
@@ -96,21 +98,21 @@ def _federation(records: _Records) -> str:
 
 
 def _context(records: _Records) -> str:
-    figures = next(one for one in records["context"].figures["datasets"] if one["dataset"] == "livemcpbench")
+    figures = next(row for row in records["context"].figures["datasets"] if row["dataset"] == "livemcpbench")
     not_quoted = ("every tool found", "processor ms a search, p50 / p95")
     return table_of({name: cell for name, cell in CONTEXT.items() if name not in not_quoted}, figures["ways"])
 
 
 def _method(records: _Records) -> str:
-    sets: Mapping[str, Row] = {one["dataset"]: one for one in records["method"].figures["datasets"]}
-    ways = {name: {one["way"]: one for one in figures["ways"]} for name, figures in sets.items()}
+    sets: Mapping[str, Row] = {row["dataset"]: row for row in records["method"].figures["datasets"]}
+    ways = {name: {row["way"]: row for row in figures["ways"]} for name, figures in sets.items()}
     cells: Columns = {
-        "model turns": lambda one: f"{one['turns']:.2f}",
-        "requests on the wire": lambda one: f"{one['requests']:.2f}",
-        "kB on the wire": lambda one: f"{one['bytes'] / 1e3:,.0f}",
-        "tokens, all turns": lambda one: f"{one['tokens']:,.0f}",
-        "wire time": lambda one: f"{one['wire_ratio']['value']:.1f}",
-        "every tool found": lambda one: f"{one['complete']['value']:.1%}",
+        "model turns": lambda row: f"{row['turns']:.2f}",
+        "requests on the wire": lambda row: f"{row['requests']:.2f}",
+        "kB on the wire": lambda row: f"{row['bytes'] / 1e3:,.0f}",
+        "tokens, all turns": lambda row: f"{row['tokens']:,.0f}",
+        "wire time": lambda row: f"{row['wire_ratio']['value']:.1f}",
+        "every tool found": lambda row: f"{row['complete']['value']:.1%}",
     }
     rows = [
         (way, *(" / ".join(cell(ways[name][way]) for name in sets) for cell in cells.values()))
@@ -126,14 +128,14 @@ def _scale(records: _Records) -> str:
     rows = [
         ("a search in the index, median / 95th percentile, ms", *map(_times, fielded)),
         ("the same in bm25s without AVX-512, the fastest engine measured", *map(_times, bm25s)),
-        ("memory of the index, MB", *(f"{one['memory_mb']['held']:.0f}" for one in fielded)),
+        ("memory of the index, MB", *(f"{row['memory_mb']['held']:.0f}" for row in fielded)),
         (
             "memory of a gateway: definitions in both eras, and the index, MB (of a measured figure for each tool)",
             *(f"{a_thousand * size / 1000:,.0f}" for size in sizes),
         ),
         (
             "one changed tool, part of a rebuild",
-            *(f"1/{1000 * one['build_seconds'] / one['change_ms']:.0f}" for one in fielded),
+            *(f"1/{1000 * row['build_seconds'] / row['change_ms']:.0f}" for row in fielded),
         ),
     ]
     return table(("", *(f"{size:,} tools" for size in sizes)), rows)
@@ -153,10 +155,9 @@ def _postgres(records: _Records) -> str:
     figures = records["postgres"].figures
     scales: list[Row] = figures["scales"]
 
-    def times(one: Row, asked: str, visible: float, callers: int) -> str:
-        row = (asked, visible, callers)
-        found = (own for own in one["times"] if (own["asked"], own["visible"], own["callers"]) == row)
-        return next((f"{own['p50']:,.0f} / {own['p95']:,.0f}" for own in found), "")
+    def times(scale: Row, asked: str, visible: float, callers: int) -> str:
+        found = _search_times(scale, asked, visible, callers)
+        return f"{found['p50']:,.0f} / {found['p95']:,.0f}" if found else ""
 
     def row(name: str, cell: Callable[[Row], str]) -> tuple[str, ...]:
         return (name, *map(cell, scales))
@@ -165,7 +166,7 @@ def _postgres(records: _Records) -> str:
         *(
             row(
                 f"{callers} at the same time, who see {part:.0%}",
-                lambda one, own=(part, callers): times(one, _ASKED, *own),
+                lambda scale, part=part, callers=callers: times(scale, _ASKED, part, callers),
             )
             for callers in (1, 8, 32)
             for part in (1.0, 0.1, 0.01)
@@ -173,23 +174,20 @@ def _postgres(records: _Records) -> str:
         *(
             row(
                 f"one, of the most frequent words, who sees {part:.0%}",
-                lambda one, part=part: times(one, _FREQUENT, part, 1),
+                lambda scale, part=part: times(scale, _FREQUENT, part, 1),
             )
             for part in (1.0, 0.1, 0.01)
         ),
-        row("on disk, MB", lambda one: f"{sum(one['bytes'].values()) / 1e6:,.0f}"),
-        row("import, s", lambda one: f"{one['build_seconds']:,.0f}"),
-        row("a change until it is found, ms", lambda one: f"{one['change_ms']:.0f}"),
+        row("on disk, MB", lambda scale: f"{sum(scale['bytes'].values()) / 1e6:,.0f}"),
+        row("import, s", lambda scale: f"{scale['build_seconds']:,.0f}"),
+        row("a change until it is found, ms", lambda scale: f"{scale['change_ms']:.0f}"),
     ]
-    return table(("searches, p50 / p95 in ms", *(f"{one['tools']:,} tools" for one in scales)), rows)
+    return table(("searches, p50 / p95 in ms", *(f"{scale['tools']:,} tools" for scale in scales)), rows)
 
 
 def _postgres_cluster(records: _Records) -> str:
     largest: Row = records["postgres"].figures["scales"][-1]
-    all_seen = next(
-        own for own in largest["times"] if (own["asked"], own["visible"], own["callers"]) == (_ASKED, 1.0, 1)
-    )
-    seconds = all_seen["processor_p50"] / 1e3
+    seconds = _search_times(largest, _ASKED, 1.0, 1)["processor_p50"] / 1e3
     return (
         f"With {largest['tools']:,} tools a search takes {seconds:.3f} s at the median: two cores answer "
         f"{2 / seconds:,.0f} a second, three servers of 16 cores {48 / seconds:,.0f}; 32 callers wait "
@@ -197,18 +195,26 @@ def _postgres_cluster(records: _Records) -> str:
     )
 
 
+def _search_times(scale: Row, asked: str, visible: float, callers: int) -> Row:
+    """Return the times of these searches, or nothing if they were not measured."""
+    rows = (
+        row for row in scale["times"] if (row["asked"], row["visible"], row["callers"]) == (asked, visible, callers)
+    )
+    return next(rows, {})
+
+
 def _speed(records: _Records, engine: str, tools: int) -> Row:
-    return next(one for one in records["speed"].figures["speeds"] if (one["engine"], one["tools"]) == (engine, tools))
+    return next(row for row in records["speed"].figures["speeds"] if (row["engine"], row["tools"]) == (engine, tools))
 
 
 def _report(record: Record, ranker: str) -> Row:
-    return next(one for one in record.figures if one["ranker"] == ranker)
+    return next(row for row in record.figures if row["ranker"] == ranker)
 
 
 def _ndcg(records: _Records, ranker: str) -> float:
     """Return the mean over the sets that are not the project's own."""
     datasets = _report(records["retrieval"], ranker)["datasets"]
-    return fmean(one["ndcg"]["value"] for one in datasets if one["dataset"] != _OWN_SET)
+    return fmean(row["ndcg"]["value"] for row in datasets if row["dataset"] != _OWN_SET)
 
 
 def _times(speed: Row) -> str:
@@ -239,4 +245,4 @@ QUOTES: Final[Mapping[str, Callable[[_Records], str]]] = {
     "postgres": _postgres,
     "postgres-cluster": _postgres_cluster,
 }
-"""By the names that documents use."""
+"""The quotes by the names that documents use."""

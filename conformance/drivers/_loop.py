@@ -81,7 +81,7 @@ class BackgroundSearch:
 class Driver:
     hello: Json
     connecting: Mapping[str, Connect]
-    """By operation: `connect`, and `federate` for several servers."""
+    """How to connect, by operation: `connect`, or `federate` for several servers."""
     errors: tuple[type[Exception], ...]
     """Errors that the client's caller gets."""
 

@@ -328,7 +328,7 @@ class BoundedHttp:
         self._numbers = count(1)
         self._responses: dict[RequestId, _Response] = {}
         self._given_up: OrderedDict[RequestId, float] = OrderedDict()
-        """By abandoned request whose response has not begun: when that response must end."""
+        """When the response of an abandoned request must end, for requests whose response has not begun."""
 
     async def guard(self, response: httpx2.Response) -> None:
         """Limit a response's body; a `response` hook for the transport's HTTP client.

@@ -92,7 +92,7 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
         answers, is_answer = _answered_request(data)
         raise MalformedMessageError(_syntax_problem(data, str(error)), answers, is_answer=is_answer) from None
     if not is_object(message):
-        raise MalformedMessageError("it is no JSON object")
+        raise MalformedMessageError("it is not a JSON object")
     try:
         read = jsonrpc_message_adapter.validate_python(_without_empty_half(message), by_name=False)
     except ValidationError:

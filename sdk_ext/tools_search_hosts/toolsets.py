@@ -52,7 +52,7 @@ class Toolset:
     name: str
 
     rules: Mapping[str, Rule] | None
-    """By server; others are hidden. `None` shows everything."""
+    """The rules by server; all other servers are hidden. `None` shows everything."""
 
     description: str = ""
 

@@ -49,18 +49,18 @@ class Documents:
 
     vocabulary: Vocabulary
     names: Sequence[str]
-    """By slot."""
+    """The tools' names, by slot."""
 
     postings: Postings
     lengths: NDArray[np.float64]
-    """By slot, the total weight of its words that are not stop words."""
+    """The total weight of a tool's words other than stop words, by slot."""
 
     name_slots: NDArray[np.int32]
     name_terms: NDArray[np.int32]
     """The stems in the names, and words without a stem, in the order of their numbers, each with the tool's slot."""
 
     containing: NDArray[np.int64]
-    """By term number, how many tools have the term."""
+    """The number of tools that have a term, by term number."""
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> Documents:

@@ -22,7 +22,7 @@ class Statistics:
     """Counts over one set of visible tools."""
 
     visible: NDArray[np.bool_] | None
-    """By slot, which tools may be found; `None` for all."""
+    """Whether a tool may be found, by slot; `None` if all may."""
 
     idf: NDArray[np.float64]
     """Inverse document frequency of each term; zero if no visible tool has the term."""
@@ -41,11 +41,11 @@ class Statistics:
     """The idf of a word that none of `distinct` tools has."""
 
     saturation: NDArray[np.float64]
-    """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of its limit:
+    """The weighted frequency, in `STEPS`, at which a term is worth half of its limit, by slot:
     k1 * (1 - b + b * length / average length)."""
 
     name_idf: NDArray[np.float64]
-    """By slot, the sum of the idf of the stems in the tool's name, or 1 if it has none."""
+    """The sum of the idf of the stems in a tool's name, or 1 if it has none, by slot."""
 
     @classmethod
     def of(cls, documents: Documents, names: Collection[str] | None) -> Statistics:

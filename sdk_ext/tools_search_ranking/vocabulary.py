@@ -46,7 +46,7 @@ class Vocabulary:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.stems = array("i")
-        """By number, the number of the term's stem (a stem's own number), or `NO_STEM`."""
+        """The number of a term's stem (a stem's own number), or `NO_STEM`, by the term's number."""
         self.lock = Lock()
         """Must be held while adding words."""
         self._beginning: dict[str, list[str]] = {}

@@ -483,7 +483,7 @@ async def test_an_error_that_a_server_passes_on_is_a_refusal_and_not_the_end_of_
         (-32000, "Connection closed"),
         (-32000, "SSE stream ended without a response"),
         (-32001, "Request 'tools/call' timed out"),
-        (-32603, "its answer is malformed: it is no JSON object"),
+        (-32603, "its answer is malformed: it is not a JSON object"),
     ]
     with anyio.fail_after(30):
         async with open_server(await hostile(way, "good")) as tools:

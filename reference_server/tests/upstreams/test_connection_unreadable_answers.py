@@ -51,7 +51,7 @@ NAMELESS = {
     '{"jsonrpc": "2.0", "id": 12345, "result": {}}': "its `id` is '12345', that of the request is",
     '{"jsonrpc": "2.0", "result": {}}': "its `id` is neither an integer nor a string",
     '{"jsonrpc": "2.0", "id": null, "result": {}}': "its `id` is neither an integer nor a string",
-    '[{"jsonrpc": "2.0", "id": ID, "result": {}}]': "it is no JSON object",
+    '[{"jsonrpc": "2.0", "id": ID, "result": {}}]': "it is not a JSON object",
     "Oops": "it is not valid JSON: expected value",
 }
 """Answers that do not say which request they are for, which a response over HTTP does."""

@@ -130,7 +130,7 @@ WORDS_OF_AN_END: list[dict[str, Any]] = [
     {"code": -32000, "message": "Connection closed"},
     {"code": -32000, "message": "SSE stream ended without a response"},
     {"code": -32001, "message": "Request 'tools/call' timed out"},
-    {"code": -32603, "message": "its answer is malformed: it is no JSON object"},
+    {"code": -32603, "message": "its answer is malformed: it is not a JSON object"},
     {"code": -32000, "message": "it no longer knows the session, as after a restart"},
     {"code": -32603, "message": "it refused the request with HTTP 500"},
 ]

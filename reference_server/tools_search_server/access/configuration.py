@@ -31,7 +31,7 @@ class Access:
     """The toolset of callers who are not principals: the host on stdio, or everyone on an open loopback address."""
 
     principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
-    """By name. If there are any, HTTP serves nobody else."""
+    """The principals by name. If there are any, HTTP serves nobody else."""
 
     on_revoked: list[Callable[[Collection[str]], None]] = field(
         default_factory=list[Callable[[Collection[str]], None]], compare=False

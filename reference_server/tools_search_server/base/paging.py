@@ -43,7 +43,7 @@ class ToolPages:
         self.tools = tools
         self._size = size
         self._entries: dict[str, Mapping[str, _Entry]] = {} if after is None else after._entries
-        """By protocol version and name, as last serialized."""
+        """The entries as last serialized, by protocol version and name."""
         self._written: Callable[[str], _WireListing] = cache(self._write)
 
     def part(self, names: Container[str]) -> ToolPages:

@@ -103,7 +103,7 @@ class SessionList:
     """The tools that a session has found."""
 
     found: OrderedDict[str, ExposedTool | None] = field(default_factory=OrderedDict[str, ExposedTool | None])
-    """By public name, most recently used last. The value is the tool itself if it is not indexed, or else `None`."""
+    """The found tools by public name, most recently used last; `None` for an indexed tool."""
 
     announced: Mapping[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
     """The list when its client was last notified."""

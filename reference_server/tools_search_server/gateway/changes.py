@@ -254,9 +254,9 @@ class _Subscriptions:
     def __init__(self, views: Views) -> None:
         self._views = views
         self._counts: Counter[tuple[Upstream, str, str]] = Counter()
-        """By upstream, the resource's URI there, and the URI in the caller's request."""
+        """Number of subscriptions by upstream, the resource's URI there, and the URI in the caller's request."""
         self._sessions: dict[Connection, tuple[str | None, dict[str, AsyncExitStack]]] = {}
-        """Of each legacy session: its owner, and exit stacks that end its subscriptions, by URI."""
+        """Each legacy session's owner, and exit stacks that end its subscriptions, by URI."""
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
         """Return the URIs in callers' requests for the resource with `uri` at an upstream."""

@@ -57,7 +57,7 @@ class _ServerItems:
     entries: Mapping[str, BaseModel]
     texts: Mapping[str, str]
     wire: Mapping[str, dict[str, Any]]
-    """By public key, as listed."""
+    """The entries as listed, by public key."""
     public_texts: Mapping[str, str]
 
 

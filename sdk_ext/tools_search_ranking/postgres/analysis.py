@@ -66,7 +66,7 @@ class AnalyzedTools:
     """Tools as bags of weighted terms. Terms are ids from a vocabulary, and tools are positions in a sequence."""
 
     lengths: Numbers
-    """By tool: the length of its texts, in `STEPS`."""
+    """The length of each tool's texts, in `STEPS`."""
 
     terms: Columns
     """For each term of each tool, its use: the weighted frequency in `STEPS`, whether it is a stem in the name, and a
