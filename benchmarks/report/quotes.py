@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from benchmarks.report.steps import Record
 from benchmarks.report.tables import CONTEXT, Columns, Row, table, table_of
@@ -200,7 +200,7 @@ def _search_times(scale: Row, asked: str, visible: float, callers: int) -> Row:
     rows = (
         row for row in scale["times"] if (row["asked"], row["visible"], row["callers"]) == (asked, visible, callers)
     )
-    return next(rows, {})
+    return next(rows, dict[str, Any]())
 
 
 def _speed(records: _Records, engine: str, tools: int) -> Row:

@@ -100,6 +100,7 @@ class Endpoint:
         # From the outermost: `hide_internal_errors`, `remember_caller` (all others depend on the caller), the search
         # extension, the wait for upstreams (the others need their lists), and then the rest in any order.
         server.middleware.append(self._wait_for_upstreams)
+        server.middleware.append(self._describe_gateway)
         server.middleware.append(gateway.searches.note_calls)
         prompts_and_resources.install(server, self.views, self.search.limits.page_size)
         if is_plain:
@@ -112,7 +113,7 @@ class Endpoint:
         return server
 
     async def _wait_for_upstreams(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
-        """Middleware that makes requests wait for starting upstreams, and adds `instructions` to greetings."""
+        """Middleware that makes requests wait for starting upstreams."""
         gateway, is_greeting = self.search.gateway, ctx.method in prompts_and_resources.GREETINGS
         is_search = ctx.method in self.search.extension.search_methods
         if not is_greeting and not is_search and ctx.method not in _NEEDING_UPSTREAMS:
@@ -121,17 +122,18 @@ class Endpoint:
         await gateway.settled(seconds, [seen.upstream for seen in self.views.current().upstreams])
         if not is_greeting:
             gateway.replicas.note_answer()
+        return await call_next(ctx)
+
+    async def _describe_gateway(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
+        """Middleware that adds `instructions` to greetings, and the ids of gateways to a list for another gateway."""
         result = await call_next(ctx)
-        if (
-            ctx.method == "tools/list"
-            and isinstance(result, dict)
-            and GATEWAYS in ((ctx.params or {}).get("_meta") or {})
-        ):
-            # Only gateways of upstreams that the caller can see.
-            ids = {gateway.id}.union(*(seen.upstream.gateways for seen in self.views.current().upstreams))
-            result = {**result, "_meta": {**result.get("_meta", {}), GATEWAYS: sorted(ids)}}
-        if is_greeting and isinstance(result, dict):
-            view = self.views.current()
-            shown = view.for_model
-            result["instructions"] = orientation.instructions(shown.upstreams, shown.tool_count, self.guide(view))
-        return result
+        is_greeting = ctx.method in prompts_and_resources.GREETINGS
+        asks_for_ids = ctx.method == "tools/list" and GATEWAYS in ((ctx.params or {}).get("_meta") or {})
+        if not isinstance(result, dict) or not (is_greeting or asks_for_ids):
+            return result
+        view = self.views.current()
+        if asks_for_ids:  # only gateways of upstreams that the caller can see
+            ids = {self.search.gateway.id}.union(*(seen.upstream.gateways for seen in view.upstreams))
+            return {**result, "_meta": {**result.get("_meta", {}), GATEWAYS: sorted(ids)}}
+        shown = view.for_model
+        return {**result, "instructions": orientation.instructions(shown.upstreams, shown.tool_count, self.guide(view))}
