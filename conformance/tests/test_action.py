@@ -60,6 +60,16 @@ def installed(tmp_path: Path) -> Path:
     return install(tmp_path, f"{sys.executable} -m tools_search_conformance")
 
 
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Give a folder with a Python whose environments hold a judge that only writes its arguments to `given`."""
+    judge = tmp_path / "judge.py"
+    judge.write_text(
+        "import json, pathlib, sys\npathlib.Path('given').write_text(json.dumps(sys.argv[1:]))\nsys.exit(3)\n"
+    )
+    return install(tmp_path, f"{sys.executable} -I -S {judge}")
+
+
 @pytest.mark.parametrize(
     ("fault", "only", "out", "status", "verdict"),
     [
@@ -100,24 +110,18 @@ def test_a_server_and_a_client_are_not_judged_at_once(installed: Path):
 
 
 @pytest.mark.parametrize("name", ACTION["inputs"])
-def test_no_input_can_run_anything(tmp_path: Path, name: str):
-    # What reaches the judge is the subject, and not what it makes of that.
-    judge = tmp_path / "judge.py"
-    judge.write_text(
-        "import json, pathlib, sys\npathlib.Path('given').write_text(json.dumps(sys.argv[1:]))\nsys.exit(3)\n"
-    )
-    install(tmp_path, f"{sys.executable} -I -S {judge}")
-    given = {"command": "a" if name != "driver" else "", "python": str(tmp_path / "python")}
-    done = run_action(tmp_path, **(given | {name.replace("-", "_"): HOSTILE}))
-    assert not (tmp_path / "pwned").exists()
-    assert outputs(tmp_path) == {}
+def test_no_input_can_run_anything(recorded: Path, name: str):
+    given = {"command": "a" if name != "driver" else "", "python": str(recorded / "python")}
+    done = run_action(recorded, **(given | {name.replace("-", "_"): HOSTILE}))
+    assert not (recorded / "pwned").exists()
+    assert outputs(recorded) == {}
     if name == "python":
         assert done.returncode == 127  # no such program
     elif name in FLAGS:
         assert done.returncode == 2
     else:
         assert done.returncode == 3
-        arguments = json.loads((tmp_path / "given").read_text())
+        arguments = json.loads((recorded / "given").read_text())
         asked, words = arguments[1 : arguments.index("--")], arguments[arguments.index("--") + 1 :]
         lines = HOSTILE.splitlines()
         if name in ("command", "driver"):  # of several lines: an argument each
@@ -130,18 +134,16 @@ def test_no_input_can_run_anything(tmp_path: Path, name: str):
             assert f"--{name}={HOSTILE}" in asked
 
 
-def test_a_command_is_a_line_of_words_or_a_line_for_each_argument(installed: Path):
-    program = installed / "a folder" / "program.py"
-    program.parent.mkdir()
-    program.write_text("import json, pathlib, sys\npathlib.Path(sys.argv[1]).write_text(json.dumps(sys.argv[2:]))\n")
-    given = {"python": str(installed / "python"), "start_timeout": "5"}
+def test_a_command_is_a_line_of_words_or_a_line_for_each_argument(recorded: Path):
+    words = [sys.executable, "a folder/program.py", "an argument"]
     for name in ("command", "http_command", "driver"):
-        lines = f"{sys.executable}\n  {program}\n{installed / name}\n\nan argument\n"
-        line = f"{sys.executable} '{program}' {installed / name} 'an argument'\n"
-        for text in (lines, line):
-            (installed / name).unlink(missing_ok=True)
-            assert run_action(installed, **{name: text}, **given).returncode == 3
-            assert json.loads((installed / name).read_text()) == ["an argument"]
+        for text in ("\n\n  ".join(words) + "\n", shlex.join(words) + "\n"):
+            assert run_action(recorded, **{name: text}, python=str(recorded / "python")).returncode == 3
+            arguments = json.loads((recorded / "given").read_text())
+            if name == "http_command":
+                assert f"--http-command={shlex.join(words)}" in arguments
+            else:
+                assert arguments[arguments.index("--") + 1 :] == words
 
 
 def test_what_is_chosen_and_given_reaches_the_command(installed: Path):
