@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from tools_search_hosts import StdioTarget, load_host_file
 from tools_search_server.programs.cli import command
 
@@ -43,17 +42,6 @@ def test_the_configuration_that_the_readme_shows_starts_the_gateway(tmp_path: Pa
     [entry] = load_host_file(tmp_path / "mcp.json").servers
     assert isinstance(entry.target, StdioTarget)
     assert (entry.target.command, entry.target.args[0]) == ("tools-search-server", "--config")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_everything_that_a_page_links_to_exists(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
-        file, _, heading = link.partition("#")
-        target = page.parent / file if file else page
-        assert target.exists(), link
-        if heading:
-            titles = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
-            assert heading in {title.lower().replace(" ", "-") for title in titles}, link
 
 
 def test_every_module_of_the_folders_in_the_table_is_named_there() -> None:

@@ -24,7 +24,8 @@ DOCUMENTS = sorted(
     - {ROOT / "conformance" / "CHECKS.md"}
 )
 GUIDES = sorted((FOLDER / "guides").glob("*.md"))
-LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
+LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )(?!https?:)([^)#\s]*)(#[^)\s]*)?", re.MULTILINE)
+NAMED_MODULE = re.compile(r"`[^`\n]*?((?:[\w-]+/)+\w+\.py)\b")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -35,6 +36,14 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(document: Path):
         if not leads_somewhere(document.parent / target if target else document, anchor)
     ]
     assert not broken
+
+
+def test_every_module_that_a_document_names_by_its_path_is_there():
+    modules = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[!.]*/**/*.py")]
+    named = [(path, name) for path in DOCUMENTS for name in NAMED_MODULE.findall(path.read_text(encoding="utf-8"))]
+    assert len(named) > 40
+    missing = [(path.name, name) for path, name in named if not any(each.endswith(f"/{name}") for each in modules)]
+    assert missing == []
 
 
 def test_every_section_of_the_draft_that_code_names_is_there(pages: dict[str, str]):
