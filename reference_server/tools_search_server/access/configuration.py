@@ -128,7 +128,9 @@ def _read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: lis
         try:
             entry = _PrincipalEntry.model_validate(members)
         except ValidationError as error:
-            problems += [validation_problem(one, place, known=_MEMBERS) for one in error.errors(include_url=False)]
+            problems += [
+                validation_problem(mistake, place, known=_MEMBERS) for mistake in error.errors(include_url=False)
+            ]
             continue
         toolset = toolsets.get(entry.toolset) if "toolset" in entry.model_fields_set else EVERYTHING
         if toolset is None:

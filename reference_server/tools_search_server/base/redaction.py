@@ -84,10 +84,10 @@ class Secrets:
             case str():
                 return self.masked(value)
             case list():
-                return [self.masked_value(one) for one in cast("list[Any]", value)]
+                return [self.masked_value(item) for item in cast("list[Any]", value)]
             case dict():
                 members = cast("dict[str, Any]", value).items()
-                return {self.masked(name): self.masked_value(one) for name, one in members}
+                return {self.masked(name): self.masked_value(member) for name, member in members}
             case _:
                 return value
 

@@ -107,7 +107,7 @@ def catalog_facts(contents: CatalogFile) -> dict[str, Any]:
 
 
 def _groups(tool: Tool, callers: list[str], all_callers: int) -> list[str]:
-    versions = [one for one in SUPPORTED_PROTOCOL_VERSIONS if wire_form(tool, one) is not None]
+    versions = [version for version in SUPPORTED_PROTOCOL_VERSIONS if wire_form(tool, version) is not None]
     if len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS) and len(callers) == all_callers:
         return []
     return [f"{one} {caller}" for one in versions for caller in (_LOCAL, *callers)]
@@ -242,7 +242,7 @@ class DatabaseCatalog:
             MCPError: -32602, the listing has no such cursor; -32603, the database is not available.
         """
         place = [None, 0] if cursor is None else self._signer.verify(cursor)
-        if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
+        if place is None or [type(part) for part in place[-1:]] != [int] or len(place) != 2:
             raise invalid_cursor()  # or it is from another kind of server with the same key
         size = min(self.limits.page_size, _MOST_LISTED)
         values = {"catalog": self.name, "after": place[1], "most": size + 1, "room": MAX_PAGE_BYTES}

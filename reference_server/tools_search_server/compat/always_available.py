@@ -55,9 +55,9 @@ class AlwaysAvailable:
             for name, exposed in view.tools.items()
             if {name, exposed.original_name} & self.names and not is_for_model(exposed.tool)
         ]
-        asked = Counter(one.upstream.name for one in view.for_model.tools.values() if is_pinned(one.tool))
+        asked = Counter(exposed.upstream.name for exposed in view.for_model.tools.values() if is_pinned(exposed.tool))
         chosen = self.of(view)
-        kept = Counter(one.upstream.name for one in chosen.values() if is_pinned(one.tool))
+        kept = Counter(exposed.upstream.name for exposed in chosen.values() if is_pinned(exposed.tool))
         return reasons + [
             f"{server} requests with {ALWAYS_LOAD!r} that {count} of its tools be always available, but only "
             f"{kept[server]} are: the limit is {MAX_PINNED_PER_SERVER} per server and {MAX_PINNED} in total. "

@@ -260,11 +260,11 @@ class _Subscriptions:
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
         """Return the URIs in callers' requests for the resource with `uri` at an upstream."""
-        return {asked for one, own, asked in self._counts if one is upstream and own == uri}
+        return {asked for server, own, asked in self._counts if server is upstream and own == uri}
 
     def sessions_that_follow(self, uri: str) -> list[tuple[Connection, str | None]]:
         """Return the sessions of legacy clients that subscribed to `uri`, with their owners."""
-        return [(one, owner) for one, (owner, subscriptions) in self._sessions.items() if uri in subscriptions]
+        return [(session, owner) for session, (owner, subscriptions) in self._sessions.items() if uri in subscriptions]
 
     @asynccontextmanager
     async def followed(

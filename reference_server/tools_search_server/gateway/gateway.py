@@ -159,8 +159,10 @@ class Gateway:
         """The exposed tools by public name, in the order of the listing: the same object until it changes."""
         if not self._is_current:
             # Qualified names never collide.
-            self._exposed = {one.tool.name: one for tools in self._exposed_by_server.values() for one in tools}
-            tools = [one.tool for one in self._exposed.values()]
+            self._exposed = {
+                exposed.tool.name: exposed for tools in self._exposed_by_server.values() for exposed in tools
+            }
+            tools = [exposed.tool for exposed in self._exposed.values()]
             self._pages = ToolPages(tools, self._page_size, after=self._pages)
             self._is_current = True
         return self._exposed
@@ -278,10 +280,10 @@ class Gateway:
                 upstream.note_change(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
-        before = {one.original_name: one for one in self._exposed_by_server[changed.name]}
+        before = {exposed.original_name: exposed for exposed in self._exposed_by_server[changed.name]}
         # An unchanged tool stays the same object, so that its wire forms are reused.
         exposed = [
-            one if (one := before.get(name)) is not None and one.original == tool else self.expose(changed, tool)
+            known if (known := before.get(name)) is not None and known.original == tool else self.expose(changed, tool)
             for name, tool in changed.tools.items()
         ]
         if exposed != list(self._exposed_by_server[changed.name]):

@@ -116,7 +116,7 @@ class ItemSearch:
             if seen.rule.shows_more and (search := seen.upstream.searches.by_kind.get(self._kind)) is not None
         }
         found, absent = await ask_all(asks, note)
-        unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
+        unlisted = {key: item for result in found.values() for key, item in result.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
         hits = await anyio.to_thread.run_sync(_in_order, query, catalog, found, items, limiter=self._limiter)
         ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms  # do not cache an incomplete answer
@@ -124,19 +124,19 @@ class ItemSearch:
 
     def _is_reading(self, view: View) -> bool:
         texts = [seen.upstream.texts for seen in view.upstreams] if self._kind is RESOURCES else []
-        return any(one is not None and one.is_incomplete for one in texts)
+        return any(text is not None and text.is_incomplete for text in texts)
 
     def settings(self) -> PrimitiveSettings:
         """Return the settings to advertise to the current caller."""
-        seen = [one for one in self._views.current().upstreams if one.rule.shows_more]
+        seen = [server for server in self._views.current().upstreams if server.rule.shows_more]
         own = self._kind.setting
-        offering = [one for one in seen if own in one.upstream.greeting.features]
+        offering = [server for server in seen if own in server.upstream.greeting.features]
         facts: dict[str, Any] = {"topics": topics(offering)}
         if self._kind is not RESOURCES:
             return PrimitiveSettings(**facts)
-        if all(one.upstream.texts is not None for one in seen):
+        if all(server.upstream.texts is not None for server in seen):
             facts["contents"] = True
-        if any(one.upstream.searches.unlisted for one in seen):
+        if any(server.upstream.searches.unlisted for server in seen):
             facts["unlisted"] = True
         return ResourcesSettings(**facts)
 
@@ -150,7 +150,7 @@ class ItemSearch:
         key = (version, *names)
         async with self._making:  # concurrent searches wait instead of building the same catalog
             kept = self._catalogs.pop(key, None)  # and back, as the most recently used one
-            if kept is None or any(one is not other for one, other in zip(kept.parts, parts, strict=True)):
+            if kept is None or any(part is not other for part, other in zip(kept.parts, parts, strict=True)):
                 # Whatever catalog was used last probably has most of these texts.
                 similar = kept or next(reversed(self._catalogs.values()), None)
                 make = partial(self._built, names, parts, None if similar is None else similar.index)
@@ -222,7 +222,7 @@ class ItemSearch:
             known = {*(catalog.wire.get(public) or found.unlisted[public]), CONTENTS}
             members = as_list(stated)[:_MAX_MATCHED]
             found.members[public] = tuple(
-                dict.fromkeys(one for one in members if isinstance(one, str) and one in known)
+                dict.fromkeys(name for name in members if isinstance(name, str) and name in known)
             )
         return found
 
@@ -232,7 +232,7 @@ def _in_order(
 ) -> Sequence[Hit]:
     """Return all hits for `query`, from here and from upstreams, in one order."""
     local = catalog.index.search(query)
-    if not any(one.members for one in found.values()):
+    if not any(result.members for result in found.values()):
         return local
     own = {hit.name: hit for hit in local}
     order = {name: place for place, name in enumerate(own)}
@@ -241,15 +241,15 @@ def _in_order(
     # matching floor also applies to public names, which the upstream does not know.
     rankings = [[name for name in own if owners[name] not in found]]
     rankings += [
-        [*one.members, *(name for name in own if owners[name] == server and name not in one.members)]
-        for server, one in found.items()
+        [*result.members, *(name for name in own if owners[name] == server and name not in result.members)]
+        for server, result in found.items()
     ]
 
     def rank(candidates: Sequence[str]) -> list[str]:
         return sorted((name for name in candidates if name in order), key=order.__getitem__)
 
     fused = fuse_and_rerank([ranking for ranking in rankings if ranking], rank)
-    matched = {name: members for one in found.values() for name, members in one.members.items()}
+    matched = {name: members for result in found.values() for name, members in result.members.items()}
     best = fused[0][1]
     hits = {
         name: Hit(name, weight / best, matched.get(name) or (own[name].matched if name in own else ()))

@@ -26,7 +26,7 @@ def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> Server
     `tool_count` is `None` if it is unknown or differs between callers.
     """
     facts: dict[str, Any] = {
-        "topics": topics([one for one in servers if not (one.state.is_usable and one.tool_count == 0)])
+        "topics": topics([server for server in servers if not (server.state.is_usable and server.tool_count == 0)])
     }
     if tool_count is not None and _all_settled(servers):
         facts["catalog_size"] = tool_count

@@ -112,13 +112,17 @@ def _declare(declared: dict[str, Any], view: View) -> None:
     """Remove the capabilities that no upstream has. An upstream that has not been reached yet may have any."""
     offered = [seen.upstream.greeting.capabilities for seen in view.upstreams if seen.rule.shows_more]
     for name in ("prompts", "resources", "completions"):
-        if all(one is not None and getattr(one, name) is None for one in offered):
+        if all(capabilities is not None and getattr(capabilities, name) is None for capabilities in offered):
             declared.pop(name, None)
     for name in {"prompts", "resources"} & declared.keys():
         declared[name]["listChanged"] = True
     if "resources" in declared:
-        resources = [one.resources for one in offered if one is not None and one.resources is not None]
-        declared["resources"]["subscribe"] = None in offered or any(one.subscribe for one in resources)
+        resources = [
+            capabilities.resources
+            for capabilities in offered
+            if capabilities is not None and capabilities.resources is not None
+        ]
+        declared["resources"]["subscribe"] = None in offered or any(capability.subscribe for capability in resources)
 
 
 async def entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:

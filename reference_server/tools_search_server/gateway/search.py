@@ -206,11 +206,13 @@ class GatewaySearch:
             )
             is_complete = is_complete and not absent and all(its.is_complete for its in finds.values())
             ordered = [its.tools for its in finds.values()]
-            not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
-            pages = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed))
+            not_indexed = {name: exposed for result in ordered for name, (exposed, _) in result.items()}
+            pages = ToolPages([exposed.tool for exposed in not_indexed.values()], len(not_indexed))
             definitions = pages.wire(ctx.protocol_version)
             tools = {**tools, **definitions}
-            there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
+            there = [
+                [Hit(name, 0.0, its[1]) for name, its in result.items() if name in definitions] for result in ordered
+            ]
             if found_there := [hits for hits in there if hits]:
                 known = {name: view.tools[name].tool for name in names_of(hits[:_HEAD])}
                 known |= {name: exposed.tool for name, exposed in not_indexed.items()}

@@ -87,7 +87,7 @@ def read_metadata(file: HostFile, source: str) -> ToolMetadata:
         metadata = ToolMetadata.model_validate(file.members.get("metadata", {}))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        problems = [validation_problem(one, "metadata", known=_MEMBERS) for one in mistakes]
+        problems = [validation_problem(mistake, "metadata", known=_MEMBERS) for mistake in mistakes]
         raise ConfigurationError(source, problems) from None
     if unknown := [server for server in metadata.servers if server not in file.names]:
         text = "`metadata.servers.{}`: there is no such server; {}"

@@ -140,7 +140,11 @@ class View:
 
 def visible_servers(gateway: Gateway, toolset: Toolset) -> list[VisibleServer]:
     """Return the upstreams that the callers with a toolset see, in the order of the configuration."""
-    return [VisibleServer(one, rule) for one in gateway.upstreams if (rule := toolset.rule(one.name)) is not None]
+    return [
+        VisibleServer(upstream, rule)
+        for upstream in gateway.upstreams
+        if (rule := toolset.rule(upstream.name)) is not None
+    ]
 
 
 class Views:

@@ -124,7 +124,7 @@ def _modes(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) 
     for value in values:
         mode, colon, tools = value.partition(":")
         if mode not in MODES or (colon and mode != "auto"):
-            known = ", ".join(repr(one) for one in MODES)
+            known = ", ".join(repr(mode) for mode in MODES)
             raise click.BadParameter(f"{value!r} is not one of {known}, 'auto:TOOLS'.")
         if colon and not (tools.isdecimal() and 1 <= int(tools) <= _MAX_LISTED):
             raise click.BadParameter(f"{value!r}: write a number of tools from 1 to {_MAX_LISTED}, as in auto:128.")
@@ -135,9 +135,9 @@ def _modes(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) 
 def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> frozenset[Searched]:
     named = [name.strip() for value in values for name in value.split(",")]
     if unknown := [name for name in named if name not in SEARCHED]:
-        known = ", ".join(repr(one) for one in SEARCHED)
+        known = ", ".join(repr(kind) for kind in SEARCHED)
         raise click.BadParameter(f"{unknown[0]!r} is not one of {known}.")
-    return frozenset(one for one in SEARCHED if one in named)
+    return frozenset(kind for kind in SEARCHED if kind in named)
 
 
 class _CannotServeError(click.ClickException):

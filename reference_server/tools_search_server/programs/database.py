@@ -223,7 +223,7 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
         {"name": own, "tools": tools, "revision": revision, "made": made.isoformat(), "current": analysis == ANALYSIS}
         for own, revision, made, analysis, tools in rows
     ]
-    is_current = problem is None and all(one["current"] for one in catalogs)
+    is_current = problem is None and all(catalog["current"] for catalog in catalogs)
     if as_json:
         document = {"ok": is_current, "schema": len(migrations), "bytes": size, "catalogs": catalogs}
         click.echo(json.dumps(document, indent=2))

@@ -241,7 +241,9 @@ class Lists:
         stated = as_object(page.get("_meta")).get(GATEWAYS)
         if is_list(stated):
             named = stated[:_MAX_GATEWAYS]
-            self.gateways = frozenset(one for one in named if isinstance(one, str) and _GATEWAY.fullmatch(one))
+            self.gateways = frozenset(
+                gateway for gateway in named if isinstance(gateway, str) and _GATEWAY.fullmatch(gateway)
+            )
             if self.own_gateway in self.gateways:
                 raise ListingError(
                     "it leads back to this gateway, whose tools would be its own again: "

@@ -168,7 +168,7 @@ class ResourceSubscriptions:
     @property
     def is_any_wanted(self) -> bool:
         """Whether any caller subscribes to a resource."""
-        return any(one.callers for one in self._followed.values())
+        return any(followed.callers for followed in self._followed.values())
 
     async def add(self, uri: str) -> None:
         """Add a caller's subscription.
@@ -177,22 +177,22 @@ class ResourceSubscriptions:
             MCPError: The server refused, took too long, or does not support subscriptions.
             UnavailableError: The server is not connected.
         """
-        one = self._followed.setdefault(uri, _Followed())
-        one.callers += 1  # first, so that no other caller's end closes the subscription meanwhile
+        followed = self._followed.setdefault(uri, _Followed())
+        followed.callers += 1  # first, so that no other caller's end closes the subscription meanwhile
         try:
-            if not one.is_open and anyio.current_time() < self._rests_until:
+            if not followed.is_open and anyio.current_time() < self._rests_until:
                 raise self._late()
-            await self._open(uri, one)
+            await self._open(uri, followed)
         except BaseException:
             self.drop(uri)
             raise
 
     def drop(self, uri: str) -> None:
         """End a caller's subscription, without waiting for the server, which may hang."""
-        one = self._followed[uri]
-        one.callers -= 1
-        if not one.callers:
-            self._close(uri, one)
+        followed = self._followed[uri]
+        followed.callers -= 1
+        if not followed.callers:
+            self._close(uri, followed)
 
     def note_update(self, uri: str) -> None:
         """Handle the server's announcement that `uri` has changed, which may be part of a subscribed resource."""
@@ -206,10 +206,10 @@ class ResourceSubscriptions:
         async with anyio.create_task_group() as tasks:
             self._connection = client, tasks
             # Subscriptions end with their connection, and so do those that were ending.
-            self._followed = {uri: one for uri, one in self._followed.items() if one.callers}
-            for uri, one in self._followed.items():
-                one.is_open, one.stream = False, None
-                tasks.start_soon(self._restore, uri, one)
+            self._followed = {uri: followed for uri, followed in self._followed.items() if followed.callers}
+            for uri, followed in self._followed.items():
+                followed.is_open, followed.stream = False, None
+                tasks.start_soon(self._restore, uri, followed)
             try:
                 await anyio.sleep_forever()
             finally:
