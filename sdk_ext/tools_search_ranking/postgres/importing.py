@@ -65,10 +65,12 @@ _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
 _MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 
 
-_COUNTED: Final[LiteralString] = (
+_COPIED: Final[LiteralString] = (
     "set local client_encoding = 'UTF8'; "  # of the texts that are copied
     "create temporary table if not exists counted (term int, audience int, tools int) on commit drop; "
-    "truncate pg_temp.counted"
+    "create temporary table if not exists added (like tools_search.posting) on commit drop; "
+    "create temporary table if not exists keyed (id int, key text, start text, slips int[]) on commit drop; "
+    "truncate pg_temp.counted, pg_temp.added, pg_temp.keyed"
 )
 _WITHOUT_STATISTICS: Final = sql.SQL(
     "alter table {} "
@@ -298,6 +300,7 @@ def import_catalog(
                 pending.result()
                 on_progress(written)
         _write_terms(connection, generation, writer.analyzer)
+        _write_postings(connection, generation)
         _write_audiences(connection, generation, writer)
         connection.execute(
             "update tools_search.generation set last_tool = %s, last_term = %s where id = %s",
@@ -392,7 +395,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         connection.execute(WITHOUT_TIME_LIMITS)
         generation, _, last_tool, last_term = _locked(connection, catalog)
         names = {*removed, *added_names}
-        connection.execute(_COUNTED)
+        connection.execute(_COPIED)
         _remove(connection, generation, [name.encode("utf-8", "surrogatepass") for name in names])
         analyzer = Analyzer(_known_terms(connection, generation, read), last_term)
         audiences = connection.execute(
@@ -436,16 +439,8 @@ def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[T
 
 
 def _add(connection: Connection, generation: int, rows: _Rows, new: Mapping[str, int]) -> None:
-    connection.execute(
-        "create temporary table if not exists added (like tools_search.posting) on commit drop; "
-        "create temporary table if not exists keyed (id int, key text, start text, slips int[]) on commit drop; "
-        "truncate pg_temp.added, pg_temp.keyed"
-    )
     _copy_terms(connection, new)
-    copy_rows(connection, sql.Identifier("pg_temp", "added"), rows.postings)
-    copy_rows(connection, _partition("tool", generation), rows.tools)
-    copy_rows(connection, _partition("document", generation), rows.documents)
-    copy_rows(connection, sql.Identifier("pg_temp", "counted"), rows.counts)
+    _copy(connection, generation, rows)
     for statement in _ADDING:
         connection.execute(statement, {"generation": generation})
 
@@ -481,7 +476,7 @@ def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, An
             )
         )
     connection.execute(_WITHOUT_STATISTICS.format(_partition("tool", generation)))
-    connection.execute(_COUNTED)
+    connection.execute(_COPIED)
     return generation
 
 
@@ -509,7 +504,7 @@ def _repeated(connection: Connection, generation: int) -> str:
 def _copy(connection: Connection, generation: int, rows: _Rows) -> None:
     copy_rows(connection, _partition("tool", generation), rows.tools)
     copy_rows(connection, _partition("document", generation), rows.documents)
-    copy_rows(connection, _partition("posting", generation), rows.postings)
+    copy_rows(connection, sql.Identifier("pg_temp", "added"), rows.postings)
     copy_rows(connection, sql.Identifier("pg_temp", "counted"), rows.counts)
 
 
@@ -530,7 +525,6 @@ def _copy_terms(connection: Connection, known: Mapping[str, int]) -> None:
 
 
 def _write_terms(connection: Connection, generation: int, analyzer: Analyzer) -> None:
-    connection.execute("create temporary table keyed (id int, key text, start text, slips int[]) on commit drop")
     _copy_terms(connection, analyzer.known)
     connection.execute(
         sql.SQL(
@@ -542,6 +536,15 @@ def _write_terms(connection: Connection, generation: int, analyzer: Analyzer) ->
             "from (select term, audience, sum(tools)::int as tools from pg_temp.counted group by 1, 2) own group by 1"
             ") own on own.term = keyed.id"
         ).format(_partition("term", generation), generation)
+    )
+
+
+def _write_postings(connection: Connection, generation: int) -> None:
+    """Write the postings of a term one after another, so that a search reads few pages for them."""
+    connection.execute(
+        sql.SQL("insert into {} select * from pg_temp.added order by term, level, block").format(
+            _partition("posting", generation)
+        )
     )
 
 

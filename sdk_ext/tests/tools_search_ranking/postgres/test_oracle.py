@@ -29,6 +29,8 @@ from tools_search_ranking.postgres import (
     update_catalog,
 )
 from tools_search_ranking.postgres.analysis import BLOCK_BITS
+from tools_search_ranking.postgres.index import search_values
+from tools_search_ranking.postgres.request import SEARCH
 from tools_search_ranking.translation import in_english
 
 from .conftest import entries
@@ -132,6 +134,33 @@ def test_after_a_change_as_well(
         import_catalog(connection, "catalog", _entries(catalog))
         update_catalog(connection, "catalog", removed, _entries(added))
         _assert_as_separate_catalogs(connection, left, queries)
+
+
+def test_the_postings_of_a_term_are_stored_one_after_another(connection: Any):
+    tools = entries([Tool(name=f"tool_{place}", description="A word.", input_schema={}) for place in range(9)])
+    with patch.object(importing, "BLOCK_BITS", 1), patch.object(importing, "_BLOCK", 2):
+        import_catalog(connection, "ordered", tools)
+    rows = connection.execute(
+        "select term, level, block from tools_search.posting join tools_search.catalog using (generation) "
+        "where catalog.name = 'ordered' order by posting.ctid"
+    ).fetchall()
+    assert rows == sorted(rows)
+    assert len(rows) > len({term for term, _, _ in rows})
+
+
+def test_a_visible_tool_with_all_words_of_a_query_is_found_even_if_not_all_postings_are_read(connection: Any):
+    words = ["walrus", "quarry", "lantern"]
+    schema = {"properties": {"one": {"description": f"Of a {', a '.join(words)}."}}}
+    tools = [
+        *(Tool(name=f"{word}_{place}", input_schema={}) for word in words for place in "abc"),
+        *(Tool(name=name, input_schema=schema) for name in ("expected", "hidden")),
+    ]
+    import_catalog(connection, "cut", entries(tools, [["red"]] * (len(tools) - 1) + [["green"]]))
+    values = search_values("cut", " ".join(words), ["red"], range(20), range(0))
+    cut = SEARCH.removesuffix(")") + ", most_postings => 1, most_scored => 1)"
+    names = [bytes(name) for _, name, *_ in connection.execute(cut, values).fetchall()]
+    assert min(names) == b"expected"
+    assert len(names) == 2
 
 
 def test_tools_for_more_sets_of_groups_than_a_posting_can_name_are_refused(connection: Any):
