@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,6 +237,7 @@ def test_ctrl_c_while_a_tool_hangs_keeps_the_conversation(session: Session):
 
 
 def test_ctrl_c_at_a_question_calls_nothing_and_keeps_the_conversation(session: Session):
+    counted = re.findall(r"\d+ calls?", session.turn("/stats"))
     session.plays(session.finds("good__make_delta"), Play("", [("good__make_delta", {})]), Play("Fine."))
     session.say("make it")
     session.terminal.until_prompt()
@@ -245,6 +247,7 @@ def test_ctrl_c_at_a_question_calls_nothing_and_keeps_the_conversation(session: 
     assert "Fine." in session.turn("leave it")
     assert session.asked.asked("tools/call") == before
     assert "The user interrupted this call" in session.sent()
+    assert re.findall(r"\d+ calls?", session.turn("/stats")) == counted
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,11 @@ class Chat:
             self._report(_failures(step.failed))
             return step
         self._terminal.calling(step)
-        is_allowed = await self._is_allowed(step)
+        try:
+            is_allowed = await self._is_allowed(step)
+        except BaseException:  # the user interrupted the question: nothing was called
+            self.conversation.refused(step)
+            raise
         began = monotonic()
         try:
             if is_allowed:
