@@ -81,7 +81,7 @@ class ServerReport:
     hits: int = 0
     """Number of tools that it contributed, before fusion."""
     left_out: int = 0
-    """Number of tools left out of its listing because the protocol forbids their definitions."""
+    """Number of tools left out of its listing: the protocol forbids their definitions, or their page repeats a name."""
     fallback: str | None = None
     """Why it was listed although it advertises the search."""
     failure: Failure | None = None

@@ -141,9 +141,10 @@ def note_troubles(reports: Sequence[ServerReport], noun: str = "tool") -> None:
         if report.failure is not None:
             print_note(f"{name} failed: {with_remedy(report.failure)}")
         if report.left_out == 1:
-            print_note(f"{name}: one {noun} is left out because its definition is invalid")
+            print_note(f"{name}: one {noun} is left out because its definition is invalid or repeats a name")
         elif report.left_out:
-            print_note(f"{name}: {report.left_out} {noun}s are left out because their definitions are invalid")
+            reason = "their definitions are invalid or repeat a name"
+            print_note(f"{name}: {report.left_out} {noun}s are left out because {reason}")
 
 
 def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:

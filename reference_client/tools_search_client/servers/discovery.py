@@ -52,6 +52,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, ValidationError
+from pydantic.alias_generators import to_snake
 from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
@@ -102,7 +103,7 @@ class Listing(Generic[Item]):
     """`private` if any page is."""
 
     left_out: int = 0
-    """Number of definitions left out because they are invalid under the protocol."""
+    """Number of definitions left out because they are invalid under the protocol, or repeat a key of their page."""
 
 
 async def list_everything(
@@ -115,18 +116,23 @@ async def list_everything(
     """Return all pages of a list (`tools/list` by default) as one listing.
 
     An empty page does not end the list. If a key is repeated, the first definition is kept. Invalid definitions are
-    left out and counted. A list that exceeds the limits on pages or items counts as endless.
+    left out and counted, and so are repetitions within a page; between pages, they are due to a change of the list. A
+    list that exceeds the limits on pages or items counts as endless.
 
     Raises:
         InvalidServerResultError: A cursor was repeated, or the list exceeds its limits.
     """
     pages: list[ListedPage | _ItemsPage] = []
     items: dict[str, Any] = {}
+    repeated = 0
 
     async def read_page(cursor: str | None) -> str | None:
+        nonlocal repeated
         pages.append(await fetch(cursor))
         result = pages[-1].result
-        for key, item in primitive.by_key(result).items():
+        own = primitive.by_key(result)
+        repeated += len(getattr(result, to_snake(primitive.member))) - len(own)
+        for key, item in own.items():
             items.setdefault(key, item)
         if result.next_cursor is not None and len(items) > max_items:
             raise InvalidServerResultError(f"{primitive.list_method} has no end after {len(items)} {primitive.member}")
@@ -139,7 +145,7 @@ async def list_everything(
         tuple(items.values()),
         min((result.ttl_ms / 1000 for result in results if "ttl_ms" in result.model_fields_set), default=None),
         "private" if any(result.cache_scope == "private" for result in results) else "public",
-        sum(page.left_out for page in pages),
+        sum(page.left_out for page in pages) + repeated,
     )
 
 
@@ -328,7 +334,7 @@ class Discovery:
 
     @property
     def left_out(self) -> int:
-        """Number of definitions left out of the last listing because they are invalid under the protocol."""
+        """Number of definitions left out of the last listing: invalid ones, and those that repeat a name."""
         return self._kept.left_out
 
     async def search_or_list(self, query: str, limit: int) -> Answered:
@@ -524,7 +530,7 @@ class ServerTools:
 
     @property
     def left_out(self) -> int:
-        """Number of tools left out of the last listing because their definitions are invalid under the protocol."""
+        """Number of tools left out of the last listing: invalid definitions, and those that repeat a name."""
         return self.discovery().left_out
 
     def discovery(self, primitive: Primitive[Any] = TOOLS) -> Discovery:
