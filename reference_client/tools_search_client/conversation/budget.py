@@ -74,11 +74,11 @@ def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     coming = _SEARCHES - state.searches
     if coming <= 0 or state.catalog.unlisted:  # the cost of listing is only known for servers that were listed
         return None, None
-    of_servers = [one for one in state.definitions.values() if one.tool is not None]
-    first = [one for one in of_servers if one.name not in state.discovered]
+    of_servers = [definition for definition in state.definitions.values() if definition.tool is not None]
+    first = [definition for definition in of_servers if definition.name not in state.discovered]
     number, listed = offered.listed
     deferred = number - len(first)
-    search = [one for one in state.definitions.values() if one.name == state.search_name]
+    search = [definition for definition in state.definitions.values() if definition.name == state.search_name]
     # What on-demand loading costs even if it loads nothing must leave room for a few tools of average size.
     always = tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
     if deferred <= 0 or listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:

@@ -86,13 +86,19 @@ class LoadedTools:
         definitions = self.state.definitions
         if name in definitions:
             return definitions[name]
-        spelled = [one for one in definitions.values() if one.tool is not None and name in spellings(one.tool)]
+        spelled = [
+            definition
+            for definition in definitions.values()
+            if definition.tool is not None and name in spellings(definition.tool)
+        ]
         return spelled[0] if len(spelled) == 1 else None
 
     def limit(self, most_tools: int | None, besides: int) -> None:
         """Limit the number of definitions sent at once, in addition to the host's `max_tools`; see `Conversation`."""
         own = self.discovery.max_tools if self.discovery.enabled else None
-        self.state.most = min((max(0, one - besides) for one in (own, most_tools) if one is not None), default=None)
+        self.state.most = min(
+            (max(0, limit - besides) for limit in (own, most_tools) if limit is not None), default=None
+        )
         if self.state.most is not None and len(self.state.definitions) > self.state.most:
             self._begin()
 
@@ -131,22 +137,24 @@ class LoadedTools:
         answered, before = state.answered.copy(), state.definitions
         offered.learn(catalog, toolset)
         offered.defer_all_but(state.eager)
-        sent = {name: one.tool for name, one in before.items() if one.tool is not None}
+        sent = {name: definition.tool for name, definition in before.items() if definition.tool is not None}
         # Anyone could have written the saved text, so that a tool on it proves nothing.
         now, unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
         state.unconfirmed = unconfirmed.keys() - state.gone  # already gone when its server failed
         failed = {server: failure for one in unconfirmed.values() for server, failure in one.items()}
         known = now.keys() | state.unconfirmed
-        state.discovered = {name: now.get(name, one) for name, one in state.discovered.items() if name in known}
-        state.definitions = {name: kept for name, one in before.items() if (kept := self._kept(one, now)) is not None}
+        state.discovered = {name: now.get(name, tool) for name, tool in state.discovered.items() if name in known}
+        state.definitions = {
+            name: kept for name, definition in before.items() if (kept := self._kept(definition, now)) is not None
+        }
         state.gone.difference_update(now)
         state.gone.update(name for name in sent if name not in state.definitions)
         if toolset != begun_under or (state.most is not None and len(before) > state.most):
             self._begin()
             return failed
         # Bytes, because a provider's cache only holds for exactly the same beginning of a request.
-        is_same = [one.serialized() for one in state.definitions.values()] == [
-            one.serialized() for one in before.values()
+        is_same = [definition.serialized() for definition in state.definitions.values()] == [
+            definition.serialized() for definition in before.values()
         ]
         state.prefix += not is_same
         self._add(tool.definition for tool in self.synthetic.values())
@@ -188,7 +196,7 @@ class LoadedTools:
         """Make room for the tools that a search found, and return how they can be loaded."""
         state = self.state
         new = {tool.name: Definition.of(tool) for tool in found}
-        oversized = tuple(name for name, one in new.items() if one.is_oversized)
+        oversized = tuple(name for name, definition in new.items() if definition.is_oversized)
         # A tool that is offered again, or with another definition than the one sent, counts as new.
         back = {
             name
@@ -322,7 +330,11 @@ class LoadedTools:
         self.offered.defer_all_but(state.eager)
         if self._offers_search and self.search_name is None:
             first.append(self._search_definition())
-        new = [one.name for one in first if one.name not in state.definitions and not one.is_oversized]
+        new = [
+            definition.name
+            for definition in first
+            if definition.name not in state.definitions and not definition.is_oversized
+        ]
         self._make_room(len(new), ())
         if self.room == 0 and any(name not in state.definitions for name in new):
             self._begin()  # without tools that are no longer offered

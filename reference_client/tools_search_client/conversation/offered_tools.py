@@ -187,7 +187,7 @@ class OfferedTools:
             if offer.tools is not None and offer.failure is None:
                 return None, None
             answer = self._shown(await self.source.look_up(tool.name, servers=[tool.server]))
-            found = next((one for one in answer.tools if one.name == tool.name), None)
+            found = next((other for other in answer.tools if other.name == tool.name), None)
             stated = {} if offer.failure is None else {tool.server: offer.failure}
             return found, (found is None and (answer.failed or stated)) or None
 
@@ -315,7 +315,9 @@ class OfferedTools:
         except Exception as error:  # the host's own code, such as another model: its errors must not end the turn
             _logger.exception("the delegate failed")
             fault = error
-        return await in_parallel(lambda one: self.by_query(*one), [one for one in searches if one[0].strip()]), fault
+        return await in_parallel(
+            lambda search: self.by_query(*search), [search for search in searches if search[0].strip()]
+        ), fault
 
     async def _searched(self, query: str, servers: Collection[str] | None, most: int) -> SourceAnswer:
         """Return the best tools from never-listed servers, exact name matches first."""
@@ -341,8 +343,8 @@ class OfferedTools:
             asks.append(lambda: self._looked_up(sendable, servers))
         answer, *exact = await in_parallel(lambda ask: ask(), asks)
         named = [tool for tool in answer.tools if sendable in spellings(tool)]
-        tools = _each_once([*named, *(tool for one in exact for tool in one.tools), *answer.tools])
-        failed = {name: failure for one in (*exact, answer) for name, failure in one.failed.items()}
+        tools = _each_once([*named, *(tool for found in exact for tool in found.tools), *answer.tools])
+        failed = {name: failure for found in (*exact, answer) for name, failure in found.failed.items()}
         return replace(answer, tools=tools[:most], failed=failed)
 
     async def _looked_up(self, name: str, servers: Collection[str] | None) -> SourceAnswer:

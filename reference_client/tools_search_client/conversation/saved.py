@@ -78,7 +78,7 @@ class SavedText(SavedPart):
         try:
             return cls.model_validate(stated)
         except ValidationError as error:
-            problems = [f"`{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors()]
+            problems = [f"`{'.'.join(map(str, problem['loc']))}`: {problem['msg']}" for problem in error.errors()]
             quoted = shorten("; ".join(problems[:_MAX_PROBLEMS]), _QUOTED_CHARS)
             raise SavedConversationError(f"the saved text cannot be used: {quoted}") from None
 
@@ -163,9 +163,11 @@ class SavedConversation(SavedText):
         members |= {"format": cls.FORMAT, "version": cls.VERSION, "catalog": state.catalog.digest}
         members["statistics"] = deepcopy(state.statistics)
         members["answered"] = sorted(state.answered, key=repr)
-        members["definitions"] = [saved_definition(one) for one in state.definitions.values()]
+        members["definitions"] = [saved_definition(definition) for definition in state.definitions.values()]
         members["discovered"] = [SavedTool.of(tool) for tool in state.discovered.values()]
-        members["seen"] = [SavedTool.of(one.tool) for one in state.seen.values() if one.tool is not None]
+        members["seen"] = [
+            SavedTool.of(definition.tool) for definition in state.seen.values() if definition.tool is not None
+        ]
         members["changed"] = list(state.changed)
         return cls(**members)
 
@@ -177,9 +179,9 @@ class SavedConversation(SavedText):
                      "counted", "gone", "outdated", "unconfirmed", "notified", "servers"):  # fmt: skip
             setattr(state, name, getattr(self, name))
         state.answered = set(self.answered)
-        state.definitions = {one.name: restored_definition(one) for one in self.definitions}
-        state.discovered = {one.name: one.found() for one in self.discovered}
-        state.seen = {one.name: Definition.of(one.found()) for one in self.seen}
+        state.definitions = {definition.name: restored_definition(definition) for definition in self.definitions}
+        state.discovered = {tool.name: tool.found() for tool in self.discovered}
+        state.seen = {tool.name: Definition.of(tool.found()) for tool in self.seen}
         state.changed = dict.fromkeys(self.changed)
 
 

@@ -76,7 +76,9 @@ class ListedSource(ToolSource):
         by_server: dict[str, list[FoundTool]] = {server: [] for server in servers}
         unassigned: list[FoundTool] = []
         for tool in tools:
-            fitting = [one for one in servers if one and tool.name.startswith((f"{one}{SEPARATOR}", f"{one}_"))]
+            fitting = [
+                server for server in servers if server and tool.name.startswith((f"{server}{SEPARATOR}", f"{server}_"))
+            ]
             server = max(fitting, key=len, default=None)
             own = unassigned if server is None else by_server[server]
             own.append(FoundTool(qualified_name("", tool.name), server or "", tool))
@@ -175,7 +177,7 @@ class FederationSource:
         """List one server."""
         answers = await self.federation.survey(LISTING, servers=self._present([server]), deadline=self._deadline)
         tools = tuple(tool for answer in answers if answer.value for tool in answer.value.tools)
-        return SourceAnswer(tools, failed={one.server: one.failure for one in answers if one.failure})
+        return SourceAnswer(tools, failed={answer.server: answer.failure for answer in answers if answer.failure})
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool with this name, which the draft requires them to find."""

@@ -192,7 +192,7 @@ class _AskedServer:
         if tools is not None and tools is not self.known:
             self.known = tools
             self.methods.clear()
-            self.late = {key: one for key, one in self.late.items() if one.tools in (None, tools)}
+            self.late = {key: late for key, late in self.late.items() if late.tools in (None, tools)}
         return tools
 
 

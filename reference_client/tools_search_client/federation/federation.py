@@ -279,7 +279,7 @@ class Federation:
                 partial(open_server, entry.target, options, on_change=drop),
                 connect_timeout=_first(entry.start_seconds, self._options.connect_timeout, stated),
             )
-            same = [one.name for one in self.configuration.servers if one.target == entry.target]
+            same = [server.name for server in self.configuration.servers if server.target == entry.target]
         self._identities[entry.name] = self._identities[same[0]] if same else next(self._numbers)
         self.configuration = replace(self.configuration, servers=(*self.configuration.servers, entry))
         self.supervised[entry.name] = server
@@ -603,7 +603,7 @@ class Federation:
         found: dict[str, Sequence[Any]] = {}
         for server, own in answered.items():
             if server in listed:
-                found[server] = [one for one in ranked if one.server == server]
+                found[server] = [item for item in ranked if item.server == server]
                 continue
             found[server] = _with_ranks(
                 together.form(
@@ -728,7 +728,9 @@ class Federation:
 
 def _full_name(name: str, servers: Iterable[str]) -> str:
     """Return the full name for `name`, which can have the form `server:tool`."""
-    stated = [(one, name.removeprefix(f"{one}:")) for one in servers if one and name.startswith(f"{one}:")]
+    stated = [
+        (server, name.removeprefix(f"{server}:")) for server in servers if server and name.startswith(f"{server}:")
+    ]
     return qualified_name(*max(stated)) if stated else name
 
 
@@ -738,7 +740,7 @@ def _first(*seconds: float | None) -> float:
 
 
 def _with_ranks(found: Iterable[Any]) -> list[Any]:
-    return [replace(one, own_rank=rank) for rank, one in enumerate(found, start=1)]
+    return [replace(item, own_rank=rank) for rank, item in enumerate(found, start=1)]
 
 
 def _finding_method(_: str, tools: ServerTools, primitive: Primitive[Any] = TOOLS) -> Method:

@@ -178,7 +178,7 @@ class Adapter(ABC):
         require_kinds("attachments", attachments, Attachment, instead="an `Attachment`")
         if not text.strip() and not attachments:
             raise LocalError("the user's message is empty")
-        blocks = [self._attachment(one) for one in attachments]
+        blocks = [self._attachment(attachment) for attachment in attachments]
         self._append_unsent()
         self._turns.append(SavedTurn(start=len(self._transcript), notices=[]))
         self._unsent += [*([text] if text.strip() else []), *blocks]
@@ -299,13 +299,13 @@ class Adapter(ABC):
                 f"the saved text is from {read.adapter}, not {type(self).__name__}: restore it with {read.adapter}, "
                 "or pass it to the conversation's `restore`, which keeps the tools, and start a new transcript"
             )
-        calls = {one.id: one.restored() for one in read.calls}
+        calls = {call.id: call.restored() for call in read.calls}
         # In the transcript, an open call has its id, or its name if the provider has no ids.
-        self._check_items(read.items, [key for one in read.calls for key in (one.id, valid_name(one.name))])
+        self._check_items(read.items, [key for call in read.calls for key in (call.id, valid_name(call.name))])
         begun = await self.conversation.restore(read.conversation, toolset=toolset)
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
-        self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
+        self._answers = {key: answer.restored(calls[key][1]) for key, answer in read.answers.items() if key in calls}
         self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
         self._turns = [turn for turn in read.turns if turn.start <= len(read.items)]
         self._notices_to_repeat = read.notices_to_repeat
@@ -325,7 +325,9 @@ class Adapter(ABC):
         if keep_turns < 1:
             raise LocalError("`keep_turns` must be positive")
         start = self._turns[-keep_turns].start if keep_turns <= len(self._turns) else 0
-        kept = [SavedTurn(start=one.start - start, notices=one.notices) for one in self._turns if one.start >= start]
+        kept = [
+            SavedTurn(start=turn.start - start, notices=turn.notices) for turn in self._turns if turn.start >= start
+        ]
         return self._replace(self._transcript[start:], kept)
 
     def replace_transcript(self, items: Sequence[Mapping[str, Any]], /) -> Compaction:

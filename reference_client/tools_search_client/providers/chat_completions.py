@@ -145,7 +145,7 @@ class ChatCompletions(Adapter):
         text = message.content or message.refusal or ""
         if isinstance(text, list):
             texts = [part.get("text") for part in text if part.get("type") in ("text", "output_text")]
-            text = "".join(one for one in texts if isinstance(one, str))
+            text = "".join(text for text in texts if isinstance(text, str))
         is_empty = not calls and not message.content and not message.refusal
         return ProviderMessage([] if is_empty else [echo], text, calls, choice.finish_reason)
 

@@ -548,7 +548,9 @@ class ServerTools:
         """
         answer = await self.discovery().search_or_list(query, limit)
         if answer.mode == "search":
-            found = (FoundTool(one.name, "", one, hit_metadata(one) or HitMetadata(), "search") for one in answer.items)
+            found = (
+                FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search") for tool in answer.items
+            )
             return Found(tuple(found), "search")
         # The cached listing is the same object until it is read again.
         if self._index is None or self._index[0] is not answer.items:
