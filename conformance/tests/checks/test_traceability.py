@@ -90,21 +90,14 @@ def test_a_broken_rule_of_the_base_protocol_is_shown_with_its_place(
     assert rule.id in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def judged(target: Callable[..., tuple[str, ...]], tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def judged(target: Callable[..., tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("judged")
     only = [f"--only={rule}" for rule in ("limit-invalid", "limit-honored", "cursor-nonempty")]
-    command = [
-        "server",
-        *only,
-        "--era",
-        "2026-07-28",
-        "--out",
-        str(tmp_path),
-        "--",
-        *target("miniature", "--fault", "limit-zero-served"),
-    ]
+    options = [*only, "--era", "2026-07-28", "--effort", "quick", "--out", str(folder)]
+    command = ["server", *options, "--", *target("miniature", "--fault", "limit-zero-served")]
     assert CliRunner().invoke(cli, command).exit_code == 1
-    return tmp_path / "report.json"
+    return folder / "report.json"
 
 
 def test_each_sentence_is_traced_to_what_a_run_made_of_it(judged: Path):
