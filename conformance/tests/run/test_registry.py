@@ -108,7 +108,7 @@ def test_what_did_not_pass_is_chosen_where_it_did_not():
 def test_a_run_over_what_failed_before_runs_that_alone_and_is_partial(target: Command, tmp_path: Path):
     first, again = tmp_path / "first", tmp_path / "again"
     broken = ["--", *target("miniature", "--fault", "limit-zero-served")]
-    asked = ["--section", "request", "--level", "must", "--cell", "stdio-2026*"]
+    asked = ["--section", "request", "--level", "must", "--cell", "stdio-2026*", "--effort", "quick"]
     assert invoke("server", *asked, "--out", str(first), *broken).exit_code == 1
     second = invoke("server", "--failed-from", str(first / "report.json"), "--json", "--out", str(again), *broken)
     report = json.loads(second.output)
