@@ -43,10 +43,10 @@ from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE
 from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
 from tools_search_server.programs.database import (
     DEFAULT_NAME,
-    CatalogName,
     checked_index,
     import_,
     is_database,
+    printable_name,
     reindex,
 )
 from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
@@ -161,7 +161,7 @@ class _InterruptedError(click.ClickException):
 @click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
 @click.option("--catalog", metavar="FILE|DATABASE",
               help='Serve the tools in this file, {"tools": [...]}, or those imported into this database.')  # fmt: skip
-@click.option("--catalog-name", type=CatalogName(), metavar="NAME", default=DEFAULT_NAME, show_default=True,
+@click.option("--catalog-name", callback=printable_name, metavar="NAME", default=DEFAULT_NAME, show_default=True,
               help="Name of the catalog, or of the index, in a database.")  # fmt: skip
 @click.option("--http", callback=_address, metavar="HOST:PORT",
               help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")  # fmt: skip

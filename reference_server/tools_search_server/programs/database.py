@@ -33,16 +33,15 @@ _REPORT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 5
 
 
-class CatalogName(click.ParamType[str]):
-    """The name of a catalog, which is text that a database can store."""
+def printable_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Return the name of a catalog that an option states, which is text that a database can store.
 
-    name = "name"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return `value`, or fail as a usage error."""
-        if not value.isprintable():
-            self.fail(f"{value!r} has characters that are not printable.", param, ctx)
-        return value
+    Raises:
+        click.BadParameter: It has characters that are not printable.
+    """
+    if not value.isprintable():
+        raise click.BadParameter(f"{value!r} has characters that are not printable.")
+    return value
 
 
 def is_database(source: str) -> bool:
@@ -153,7 +152,12 @@ Examples:
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--to", "database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @click.option(
-    "--name", type=CatalogName(), metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog."
+    "--name",
+    callback=printable_name,
+    metavar="NAME",
+    default=DEFAULT_NAME,
+    show_default=True,
+    help="Name of the catalog.",
 )
 @click.option("--reader", "readers", metavar="ROLE", multiple=True,
               help="Let this role search the catalog, and do nothing else.")  # fmt: skip
@@ -181,7 +185,12 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
 @click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
 @click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @click.option(
-    "--name", type=CatalogName(), metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog."
+    "--name",
+    callback=printable_name,
+    metavar="NAME",
+    default=DEFAULT_NAME,
+    show_default=True,
+    help="Name of the catalog.",
 )
 def reindex(*, database: str, name: str) -> None:
     """Rebuild a catalog's index with this version of the program. Searches continue meanwhile.
