@@ -199,13 +199,13 @@ async def test_what_the_query_identifies_comes_first_and_equal_uris_of_two_serve
     assert prompts.items[0].name == "handbook__answer"
 
 
-async def test_invalid_definitions_are_left_out_and_counted(opened: Any) -> None:
+async def test_definitions_that_are_invalid_or_repeated_are_left_out_and_counted(opened: Any) -> None:
     spec = HANDBOOK | {"resources": [7, {"uri": "a:b"}, *HANDBOOK["resources"], HANDBOOK["resources"][0]]}
     with anyio.fail_after(60):
         async with opened(handbook=spec) as servers:
             found = await servers.search_resources("returns")
     assert keys(found.items) == [("handbook", "docs://returns.md")]
-    assert found.servers[0].left_out == 2
+    assert found.servers[0].left_out == 3
 
 
 async def test_a_server_without_prompts_resources_or_templates_has_none(plain_server: HttpTarget) -> None:
