@@ -36,9 +36,9 @@ def failing(tmp_path: Path) -> Judge:
 
 def test_a_failure_is_repeated_and_found_mended(failing: Judge, target: Command):
     file = failing("pages-disjoint", "--", *target("miniature", "--fault", "first-comes-again"))
-    told = json.loads(file.read_bytes())
-    Draft202012Validator(schema_of("failure")).validate(told)  # pyright: ignore[reportUnknownMemberType] - untyped
-    assert "cursor" in told["requests"][-1]["sent"]["params"]
+    failure = json.loads(file.read_bytes())
+    Draft202012Validator(schema_of("failure")).validate(failure)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert "cursor" in failure["requests"][-1]["sent"]["params"]
 
     still = run("replay", str(file))
     assert still.exit_code == 1, still.output
@@ -54,10 +54,10 @@ def test_a_failure_is_repeated_and_found_mended(failing: Judge, target: Command)
 def test_a_failure_on_a_generated_catalog_brings_the_catalog(failing: Judge, target: Command):
     broken = target("miniature", "--fault", "names-folded")
     file = failing("exact-name-first", "--", *broken, options=("--effort", "default"))
-    told = json.loads(file.read_bytes())
-    (spelled,) = {tool["name"].lower() for tool in told["catalog"]["tools"]}
+    failure = json.loads(file.read_bytes())
+    (spelled,) = {tool["name"].lower() for tool in failure["catalog"]["tools"]}
     assert spelled in {"casematters.name", "long" + "-long.name" * 12}
-    assert "on a generated catalog of 2 tools" in told["case"]
+    assert "on a generated catalog of 2 tools" in failure["case"]
     assert "different answer" in run("replay", str(file), "--", *target("miniature")).output
 
 
@@ -82,9 +82,9 @@ def test_advice_over_http_is_repeated_without_secrets(failing: Judge, target: Co
 def test_a_failure_that_takes_a_feature_of_the_fixture_is_repeated_with_it(failing: Judge, target: Command):
     argv = target("miniature", "--fault", "altered-tool-as-it-was")
     file = failing("change-seen", "--", *argv, options=("--fixture-features", "reload", "--cwd", "."))
-    told = json.loads(file.read_bytes())
-    Draft202012Validator(schema_of("failure")).validate(told)  # pyright: ignore[reportUnknownMemberType] - untyped
-    assert told["target"]["cwd"] == str(Path.cwd())
+    failure = json.loads(file.read_bytes())
+    Draft202012Validator(schema_of("failure")).validate(failure)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert failure["target"]["cwd"] == str(Path.cwd())
     still = run("replay", str(file))
     assert (still.exit_code, "STILL FAILING: " in still.output, "needs a" in still.output) == (1, True, False)
     assert run("replay", str(file), "--", *target("miniature")).exit_code == 0

@@ -172,8 +172,8 @@ def test_tools_that_are_left_out_are_not_lost_in_silence(run: Run, liar: Any, co
 
 def test_a_tool_that_has_the_name_of_another_is_not_lost_in_silence(run: Run, liar: Any):
     outcome = run("tools", "--command", command_line(liar("list-twins", place="nowhere").target))
-    told = "the server: one tool is left out because its definition is invalid or repeats a name\n"
-    assert (outcome.code, outcome.errors, len(outcome.output.splitlines())) == (0, told, 7)
+    left_out = "the server: one tool is left out because its definition is invalid or repeats a name\n"
+    assert (outcome.code, outcome.errors, len(outcome.output.splitlines())) == (0, left_out, 7)
 
 
 def test_tools_lists_every_tool_by_the_name_to_call_it_by(run: Run, config: Path):

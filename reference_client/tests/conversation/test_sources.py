@@ -256,7 +256,7 @@ async def test_a_server_that_fails_only_when_a_tool_is_looked_up_is_named_with_t
         assert isinstance(called, Reply)
         named = await session.search(tool_names=["make_beta"])
         instead = await session.search(tool_names=["make_beta"], query="beta")
-    assert [told.failed["one"].code for told in (begun, called, named, instead)] == [-32000] * 4
+    assert [reply.failed["one"].code for reply in (begun, called, named, instead)] == [-32000] * 4
 
 
 async def test_a_server_that_hangs_holds_up_one_turn_and_not_the_next(talk_to: Open, liar: Any):
@@ -468,10 +468,10 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
         error = UnknownToolError("one__make_alpha", errors={"one": ServerUnavailableError("it died")})
-        told = session.state.failed(step, error)
-        assert "no longer offers" not in told.text
-        assert "failed: one" in told.text
-        assert told.failed == error.failed
+        reply = session.state.failed(step, error)
+        assert "no longer offers" not in reply.text
+        assert "failed: one" in reply.text
+        assert reply.failed == error.failed
 
 
 async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any):

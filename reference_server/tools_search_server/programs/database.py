@@ -148,17 +148,14 @@ Examples:
   tools-search-server reindex --database postgres://host/db"""
 
 
+_name_option = click.option("--name", callback=printable_name, metavar="NAME", default=DEFAULT_NAME, show_default=True,
+                            help="Name of the catalog.")  # fmt: skip
+
+
 @click.command("import", short_help="Import the tools in a file into a database.", epilog=_IMPORT_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--to", "database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
-@click.option(
-    "--name",
-    callback=printable_name,
-    metavar="NAME",
-    default=DEFAULT_NAME,
-    show_default=True,
-    help="Name of the catalog.",
-)
+@_name_option
 @click.option("--reader", "readers", metavar="ROLE", multiple=True,
               help="Let this role search the catalog, and do nothing else.")  # fmt: skip
 def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -> None:
@@ -184,14 +181,7 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
 
 @click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
 @click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
-@click.option(
-    "--name",
-    callback=printable_name,
-    metavar="NAME",
-    default=DEFAULT_NAME,
-    show_default=True,
-    help="Name of the catalog.",
-)
+@_name_option
 def reindex(*, database: str, name: str) -> None:
     """Rebuild a catalog's index with this version of the program. Searches continue meanwhile.
 
