@@ -4,9 +4,9 @@ Each request runs in its own task, so that a caller can stop waiting for a slow 
 starting, and for each method of a connection, a server is in one of three states:
 
     in time -> backed off       it was late (a strike): it is not asked for a while, longer after each strike
-        backed off -> on trial      the backoff is over: it is asked again, but waited for only as long as a probe takes
-        on trial -> backed off      it is late again
-        backed off, on trial -> in time     it answers, late or not, even with an error
+    backed off -> on trial      the backoff is over: it is asked again, but waited for only as long as a probe takes
+    on trial -> backed off      it is late again
+    backed off, on trial -> in time     it answers, late or not, even with an error
 
 This only affects callers with a deadline no longer than those that were missed: for any other, the server is in time.
 """

@@ -3,13 +3,13 @@
 A tool is shown either in the list sent with every request, or at one point in the transcript. The forms that a provider
 supports determine how a tool is added after the first request:
 
-    list only         the list grows at its end
-        transcript        the tool is shown where it was found, in the provider's own form
-        `call_tool`       the list stays the same; the tool is described as text where it was found, and called through
-                          one tool of ours that takes a name and arguments
+    list only       the list grows at its end
+    transcript      the tool is shown where it was found, in the provider's own form
+    `call_tool`     the list stays the same; the tool is described as text where it was found, and called through
+                    one tool of ours that takes a name and arguments
 
-    The third works with every provider. Its calls are unwrapped here, so that a conversation, a host and its user only
-    see the inner tool: its name, its arguments, and its annotations, by which the host decides whether to ask.
+The third works with every provider. Its calls are unwrapped here, so that a conversation, a host and its user only
+see the inner tool: its name, its arguments, and its annotations, by which the host decides whether to ask.
 """
 
 from __future__ import annotations
