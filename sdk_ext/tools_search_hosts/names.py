@@ -16,10 +16,10 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
-from mcp_types import Tool
+if TYPE_CHECKING:
+    from mcp_types import Tool
 
 SEPARATOR: Final = "__"
 """Separates the server's name from the tool's."""
@@ -111,6 +111,9 @@ def tool_among_servers(server: str, tool: Tool) -> Tool:
     Gateways publish tools in this form, and clients that use the servers directly rank them in this form, because only
     identical definitions give the same order. If `server` is empty, it is the only one, and the labels do not change.
     """
+    # Imported here, so that completion and help, which need names only, start without loading the protocol's types.
+    from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
+
     named = renamed(server, tool)
     if not server:
         return named

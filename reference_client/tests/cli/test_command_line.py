@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tools_search_client.cli.command_line import commands
 from tools_search_hosts import HttpTarget
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from .conftest import Run, Write
 
@@ -32,9 +33,11 @@ runpy.run_module("tools_search_client", run_name="__main__")
 INTERRUPTED_IMPORT = """
 import runpy, signal, sys
 
+interrupted = sys.argv.pop(1)
+
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[1]:
+        if name == interrupted:
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Finder())
@@ -77,10 +80,9 @@ def test_the_program_runs_as_a_process(config: Path):
 
 @pytest.mark.parametrize("imported", ["click", "mcp", "rich.console", "tools_search_client.cli.show"])
 def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
-    shown = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IMPORT, imported], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "Error: interrupted by SIGINT\n")
+    line = [sys.executable, "-c", INTERRUPTED_IMPORT, imported, "tools", "--url", "http://127.0.0.1:9/mcp"]
+    shown = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    assert (shown.returncode, shown.stdout, shown.stderr.strip()) == (130, "", "Error: interrupted by SIGINT")
 
 
 def test_ctrl_c_while_a_file_is_read_ends_the_program_as_it_does_elsewhere(tmp_path: Path) -> None:
@@ -169,11 +171,49 @@ def test_an_output_that_cannot_be_written_is_no_crash(redirection: str, code: in
     assert said in done.stderr
 
 
-def test_an_installation_without_the_programs_libraries_names_the_extra():
+@pytest.mark.parametrize(
+    ("module", "asked"), [("click", ["--version"]), ("httpx2", ["tools", "--url", "http://127.0.0.1:9/mcp"])]
+)
+def test_an_installation_without_the_programs_libraries_names_the_extra(module: str, asked: list[str]):
     without = (
-        "import sys; sys.modules['click'] = None; from tools_search_client.__main__ import main; main(['--version'])"
+        f"import sys; sys.modules[{module!r}] = None; from tools_search_client.__main__ import main; main({asked})"
     )
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert "the module click is missing" in done.stderr
+    assert f"the module {module} is missing" in done.stderr
     assert f"{sys.executable} -m pip install 'mcp-ext-tools-search[client]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "completes", "answer"),
+    [
+        ("--help", False, "Show what the tools cost a model."),
+        ("--version", False, "version"),
+        ("search --help", False, f"`tool_discovery` in the configuration, or {DEFAULT_LEAST_CONFIDENCE}."),
+        ("tools --config {file} --server o", True, "plain,one"),
+        ("search x --config {file} --toolset f", True, "plain,few"),
+        ("call --config {file} --t", True, "plain,--timeout"),
+    ],
+)
+def test_help_and_completion_answer_without_loading_the_sdk_the_protocols_types_or_the_engine(
+    write_configuration: Write, asked: str, completes: bool, answer: str
+):
+    file = write_configuration({"one": {"command": "x"}})
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"tool_sets": {"few": {"servers": {"one": True}}}}))
+    words = asked.format(file=file).split()
+    complete = {
+        "_TOOLS_SEARCH_CLIENT_COMPLETE": "bash_complete",
+        "COMP_WORDS": shlex.join(["tools-search-client", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    program = (
+        "import atexit, sys; from tools_search_client.__main__ import main; "
+        "atexit.register(lambda: print({'mcp', 'mcp_types', 'numpy', 'httpx2'} & {*sys.modules}, file=sys.stderr)); "
+        f"main({[] if completes else words})"
+    )
+    environment = os.environ | {"COLUMNS": "200"} | (complete if completes else {})
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert done.stderr == "set()\n"
+    assert answer in " ".join(done.stdout.split())

@@ -7,15 +7,17 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from tools_search_hosts.json_values import as_list, as_object
 from tools_search_hosts.toolsets import closest
 
 from tools_search_client.errors import LocalError
-from tools_search_client.found import FoundTool
 from tools_search_client.text import one_line, printable_json, shorten
+
+if TYPE_CHECKING:
+    from tools_search_client.found import FoundTool
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", re.DOTALL)
 _OTHER_ARGUMENTS: Final = frozenset(

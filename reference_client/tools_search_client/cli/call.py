@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from mcp_types import CallToolResult
 
 from tools_search_client.cli import output
 from tools_search_client.cli.arguments import fitting, parameters, read_arguments
@@ -20,9 +19,12 @@ from tools_search_client.cli.selection import (
     toolset_option,
 )
 from tools_search_client.errors import LocalError, ServerTimeoutError
-from tools_search_client.federation.federation import open_federation
-from tools_search_client.found import FoundTool
 from tools_search_client.text import one_line, printable, printable_json, shorten
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+    from tools_search_client.found import FoundTool
 
 
 class NoConsentError(LocalError):
@@ -86,6 +88,8 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
     server has it. You are asked before the call, unless you pass --yes or the server's `alwaysAllow` list in the
     configuration names the tool. Without a terminal to ask on, `call` does nothing and exits with code 2.
     """
+    from tools_search_client.federation.federation import open_federation
+
     typed = read_arguments(arguments)
     may_ask = "-" not in arguments and bool(sys.stdin) and sys.stdin.isatty()
 

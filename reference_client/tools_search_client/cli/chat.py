@@ -19,7 +19,6 @@ from tools_search_client.cli.selection import (
     least_confidence_option,
     server_options,
 )
-from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ToolSearch: TypeAlias = Literal["auto", "model", "off"]
@@ -146,10 +145,10 @@ def chat(
     Without it, you chat in the terminal; /help lists the commands. You are asked before each tool call, unless you
     answer "always" for that tool, pass --yes, or the server's `alwaysAllow` list in the configuration names the tool.
     """
-    # Imported here so that other commands start without loading what only a conversation needs.
     from tools_search_client.chat.interactive import answer_once, talk
     from tools_search_client.chat.keyboard import can_be_asked
     from tools_search_client.chat.loop import ChatOptions
+    from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
 
     endpoint = choose_endpoint(model, os.environ, provider=provider, url=base_url, key_name=api_key_env)
     configuration = selection.configuration

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import (
@@ -26,13 +26,14 @@ from click.shell_completion import (
     add_completion_class,
     split_arg_string,
 )
-from tools_search_hosts import SEPARATOR, ConfigurationError
-from tools_search_hosts.json_values import as_list
+from tools_search_hosts import SEPARATOR, ConfigurationError, HostFile, inspect_host_file
+from tools_search_hosts.json_values import as_list, as_object
 from tools_search_hosts.locations import cache_folder, real_path
 
 from tools_search_client.cli.host_files import file_of_host, workspace_of
-from tools_search_client.federation.configuration import Configuration, load_configuration
-from tools_search_client.found import FoundTool
+
+if TYPE_CHECKING:
+    from tools_search_client.found import FoundTool
 
 CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
 """The environment variable that names the configuration to use if no option does."""
@@ -167,14 +168,14 @@ def seen_names(options: Mapping[str, Any]) -> SeenNames:
 
 def complete_server(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Return the server names that start with `begun`."""
-    configuration = _configuration(context)
-    return [entry.name for entry in configuration.servers if entry.name.startswith(begun)] if configuration else []
+    file = _host_file(context)
+    return [entry.name for entry in file.servers if entry.name.startswith(begun)] if file else []
 
 
 def complete_toolset(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Return the toolset names that start with `begun`."""
-    configuration = _configuration(context)
-    return [name for name in configuration.tool_sets if name.startswith(begun)] if configuration else []
+    file = _host_file(context)
+    return [name for name in as_object(file.members.get("tool_sets")) if name.startswith(begun)] if file else []
 
 
 def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
@@ -194,10 +195,10 @@ def complete_argument(_: click.Context, __: click.Parameter, begun: str) -> list
     return [CompletionItem(path[1], type="file")] if path else []
 
 
-def _configuration(context: click.Context) -> Configuration | None:
+def _host_file(context: click.Context) -> HostFile | None:
     with suppress(click.UsageError, ConfigurationError):
         path = chosen_file(context.params)
-        return path and load_configuration(path, workspace=workspace_of(path))
+        return path and inspect_host_file(path, workspace=workspace_of(path))[0]
     return None
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import click
 from tools_search_hosts.locations import cache_folder
-from tools_search_ranking.extras import install_command
 
 from tools_search_client.cli import output
 from tools_search_client.cli.running import run_until_signal
@@ -54,6 +53,8 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     machine, and all files go into a temporary folder that is removed at the end.
     """
     # Imported here so that other commands start without loading what only the demo needs.
+    from tools_search_ranking.extras import install_command
+
     from tools_search_client.demo.stage import missing_packages
 
     missing = missing_packages()

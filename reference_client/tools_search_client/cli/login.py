@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from typing import TYPE_CHECKING
 
 import click
-from mcp.shared.auth import OAuthClientInformationFull
 from tools_search_hosts import HttpTarget
 
 from tools_search_client.cli.completion import complete_server
@@ -14,7 +14,9 @@ from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, as_json_option,
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import HostError, ServerError
-from tools_search_client.servers.oauth import OAuth, loopback_redirect
+
+if TYPE_CHECKING:
+    from mcp.shared.auth import OAuthClientInformationFull
 
 
 @click.command(
@@ -75,6 +77,8 @@ def login(
     The tokens stay on this machine, in files that only you can read. Other commands use and refresh them. --forget
     deletes them.
     """
+    from tools_search_client.servers.oauth import OAuth, loopback_redirect
+
     entries = [entry for entry in selection.configuration.servers if isinstance(entry.target, HttpTarget)]
     if server is not None:
         entries = [entry for entry in entries if entry.name == server]
@@ -113,6 +117,8 @@ def login(
 
 def _client(client_id: str | None, secret_variable: str | None) -> OAuthClientInformationFull | None:
     """Return the client the user registered, if any."""
+    from mcp.shared.auth import OAuthClientInformationFull
+
     if client_id is None:
         if secret_variable is not None:
             raise click.UsageError("--client-secret-env requires --client-id")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
-from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
 from pydantic import BaseModel
 
 from tools_search_client.cli import output
 from tools_search_client.cli.arguments import read_arguments
 from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import LocalError
-from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem
+
+if TYPE_CHECKING:
+    from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
+
+    from tools_search_client.federation.federation import Federation
+    from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem
 
 
 @click.command(
@@ -32,6 +35,8 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
     NAME is a name shown in the list. `server:prompt` also works, and so does the prompt's own name if only one server
     has it. Each ARGUMENT is written as for `call`; all values are text.
     """
+    from mcp_types import GetPromptResult
+
     given = {key: str(value) for one, each in read_arguments(arguments) for key, value in _members(one, each)}
 
     async def ask(servers: Federation) -> FederatedOffers[Prompt] | GetPromptResult:
@@ -71,6 +76,7 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
 
     To read a URI that no server lists, such as one built from a template, name its server with --server.
     """
+    from mcp_types import ReadResourceResult
 
     async def ask(
         servers: Federation,

@@ -13,19 +13,22 @@ from dataclasses import asdict
 from itertools import pairwise
 from threading import Event, Thread
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from mcp_types import Prompt, Resource, ResourceTemplate, TextContent, TextResourceContents, Tool
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from tools_search_client.found import FoundItem, FoundTool, NamedItem, ServerReport
 from tools_search_client.remedies import with_remedy
 from tools_search_client.text import one_line, printable, printable_json
+
+if TYPE_CHECKING:
+    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+
+    from tools_search_client.found import FoundItem, FoundTool, NamedItem, ServerReport
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -73,6 +76,8 @@ def model_json(value: BaseModel) -> dict[str, Any]:
 
 def item_json(kind: str, one: FoundTool | NamedItem[Any]) -> dict[str, Any]:
     """Return a tool or another item in the form that `--json` prints: its definition is under the name of its kind."""
+    from tools_search_client.found import FoundTool
+
     item = one.tool if isinstance(one, FoundTool) else one.item
     return {"name": one.name, "server": one.server, kind: model_json(item)}
 
@@ -86,6 +91,8 @@ def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:
 
 def print_content(content: BaseModel) -> None:
     """Print one content block: text as is, anything else as JSON. On a terminal, only the size of a file is shown."""
+    from mcp_types import TextContent, TextResourceContents
+
     if isinstance(content, TextContent | TextResourceContents):
         click.echo(printable(content.text))
         return

@@ -6,6 +6,7 @@ a closed terminal end the program immediately, leaving processes and folders beh
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import termios
@@ -61,6 +62,8 @@ def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable
             raise outcome[0]
         return outcome[0]
 
+    gc.freeze()
+    gc.enable()
     return anyio.run(run)
 
 

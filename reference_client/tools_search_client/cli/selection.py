@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 from tools_search_hosts import EraChoice, Input, ServerEntry, Toolset, writers_warning
 from tools_search_hosts.locations import HOSTS
 from tools_search_hosts.toolsets import EVERYTHING, closest
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.cli.completion import (
     CONFIG_VARIABLE,
@@ -30,12 +29,12 @@ from tools_search_client.cli.host_files import found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.errors import ConfigurationError, LocalError
-from tools_search_client.federation.configuration import Configuration, command_server, load_configuration, url_server
-from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
-from tools_search_client.found import FederatedListing, FoundTool
-from tools_search_client.servers.connection import ConnectionOptions
-from tools_search_client.servers.oauth import OAuth
 from tools_search_client.text import one_line
+
+if TYPE_CHECKING:
+    from tools_search_client.federation.configuration import Configuration
+    from tools_search_client.federation.federation import Federation, FederationOptions
+    from tools_search_client.found import FederatedListing, FoundTool
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -87,6 +86,7 @@ class ServerSelection:
 
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
         """Connect to the servers, ask them `question`, and return the answer; a terminal shows a spinner."""
+        from tools_search_client.federation.federation import open_federation
 
         async def run() -> T:
             async with open_federation(self.configuration, self.options) as servers:
@@ -108,7 +108,7 @@ least_confidence_option = click.option(
     type=click.FloatRange(0, 1),
     metavar="SHARE",
     help="When this client ranks, leave out tools less likely to fit than this. Default: `tool_discovery` in the "
-    f"configuration, or {DEFAULT_LEAST_CONFIDENCE}.",
+    "configuration, or 0.02.",
 )
 
 toolset_option = click.option(
@@ -198,6 +198,10 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             toolset_name: str | None = None,
             **others: Any,
         ) -> Any:
+            from tools_search_client.federation.federation import FederationOptions
+            from tools_search_client.servers.connection import ConnectionOptions
+            from tools_search_client.servers.oauth import OAuth
+
             _show_log(verbose)
             chosen = {name: others.pop(name) for name in ("config", "host", "url", "command_line")}
             if optional and all(given is None for given in chosen.values()) and chosen_file(chosen) is None:
@@ -264,6 +268,8 @@ def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolse
 
 
 def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...], among: tuple[str, ...]) -> Configuration:
+    from tools_search_client.federation.configuration import command_server, load_configuration, url_server
+
     if sum(given is not None for given in chosen.values()) > 1:
         raise click.UsageError("use only one of --config, --host, --url and --command")
     if among and (chosen["url"] or chosen["command_line"]):

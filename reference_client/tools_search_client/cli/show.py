@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
-from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts.locations import HOSTS
-from tools_search_ranking import FieldedRanker
 
 from tools_search_client.cli import output
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
 from tools_search_client.cli.offers import SearchedKind, search_offers
 from tools_search_client.cli.selection import ServerSelection, least_confidence_option, server_options, toolset_option
-from tools_search_client.conversation.catalog import KnownTools
-from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
-from tools_search_client.federation.configuration import ToolDiscovery
-from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FederatedListing, FoundItem, FoundTool, ServerDescription
+
+if TYPE_CHECKING:
+    from tools_search_client.federation.configuration import ToolDiscovery
+    from tools_search_client.federation.federation import Federation
+    from tools_search_client.found import FederatedListing, FoundItem, FoundTool, ServerDescription
 
 _OVERFETCH: Final = 100
 """How many tools to request when the toolset hides some of them."""
@@ -101,6 +98,9 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
     If the configuration loads tools on demand, the "status" column shows which tools a model has from the start. "app
     only" marks tools for their server's user interface (MCP Apps), which a model never gets.
     """
+    from mcp_ext_tools_search.client import is_for_model
+
+    from tools_search_client.conversation.conversation import Conversation
 
     async def question(servers: Federation) -> tuple[FederatedListing, Mapping[str, str]]:
         listing = await selection.list(servers)
@@ -161,8 +161,14 @@ def search(
     With --explain, "rank" is the rank before merging: within its server's answer for a searched tool, among all listed
     tools for a listed one. --json also has the answer's "score", which cannot be compared across answers.
     """
+    from tools_search_ranking import FieldedRanker
+
+    from tools_search_client.conversation.catalog import KnownTools
+    from tools_search_client.found import FoundTool
+
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
-    noun, found = "tool", list[FoundTool | FoundItem[Any]]()
+    noun = "tool"
+    found: list[FoundTool | FoundItem[Any]] = []
     try:
         if kind is None:
             most = max(limit, _OVERFETCH) if hides else limit
@@ -216,6 +222,11 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
 
     Tokens are estimated from the length of the definitions; a provider's count will differ slightly.
     """
+    from mcp_ext_tools_search.client import is_for_model
+
+    from tools_search_client.conversation.conversation import Conversation
+    from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
+
     configured = selection.configuration.tool_discovery
 
     async def first_request(servers: Federation, discovery: ToolDiscovery) -> _Cost:
