@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tools_search_client.errors import Challenge, Failure, UnauthorizedError
+
+MORE_TIME: Final = "--timeout gives it more time"
 
 
 def with_remedy(failure: Failure | Exception) -> str:
     """Return the reason for a failure, with a remedy if there is one."""
+    if isinstance(failure, Failure) and failure.kind == "timeout":
+        return f"{failure}: {MORE_TIME}"
     challenge = failure.challenge if isinstance(failure, Failure | UnauthorizedError) else None
     return str(failure) if challenge is None else f"{failure}: {_remedy(challenge)}"
 

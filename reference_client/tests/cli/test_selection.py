@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -64,6 +66,46 @@ def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(
     assert "mute failed: not ready after 1 seconds" in run("servers", "--config", str(file)).errors
     file = write_configuration({"slow": hangs | {"timeout": 600}})
     assert run("call", "make_alpha", "--config", str(file), "--yes", "--call-timeout", "0.2").code == 1
+
+
+TOO_SHORT = 1e-6
+"""In seconds: no server is as quick."""
+
+
+@pytest.mark.parametrize("asked", [["tools"], ["search", "alpha"], ["describe", "slow__make_alpha"]])
+@pytest.mark.parametrize(
+    ("entry", "times"),
+    [
+        ({}, {"deadline": TOO_SHORT}),
+        ({}, {"request_timeout": TOO_SHORT}),
+        ({}, {"connect_timeout": TOO_SHORT}),
+        ({"startup_timeout_sec": TOO_SHORT}, {}),
+    ],
+)
+def test_a_message_about_a_late_server_names_the_option_which_gives_it_more_time_than_the_file(
+    run: Run, liar: Any, write_configuration: Write, asked: list[str], entry: dict[str, Any], times: dict[str, float]
+):
+    file = write_configuration({"slow": liar().as_configured() | entry})
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"tool_discovery": times}))
+    late = run(*asked, "--config", file)
+    assert late.code == 1
+    assert re.fullmatch(r".*slow.* failed: .*: --timeout gives it more time\n", late.errors)
+    assert "slow__make_alpha" in run(*asked, "--config", file, "--timeout", "60").output
+
+
+def test_a_search_waits_for_the_slowest_server_for_as_long_as_the_option_says(
+    run: Run, liar: Any, write_configuration: Write
+):
+    quick, slow = liar(), liar("gated")
+    file = write_configuration({"quick": quick.as_configured(), "slow": slow.as_configured()})
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"tool_discovery": {"grace": TOO_SHORT}}))
+    late = run("search", "alpha", "--config", file)
+    assert "slow failed: still answering" in late.errors
+    opener = Thread(target=slow.open_gate)
+    opener.start()  # it waits for the search
+    found = run("search", "alpha", "--config", file, "--timeout", "60")
+    opener.join(timeout=60)
+    assert (found.errors, "slow__make_alpha" in found.output) == ("", True)
 
 
 def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: HttpTarget):

@@ -164,13 +164,32 @@ def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:
 
 @contextmanager
 def waiting(text: str) -> Generator[Callable[[str], None]]:
-    """Show a spinner on a terminal while the block runs, elsewhere nothing. The block gets a function for new texts."""
+    """Show a spinner on a terminal while the block runs, elsewhere nothing. The block gets a function for new texts.
+
+    If it takes more than two seconds, the spinner shows how long.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
-    with console.status(Text(text)) as status:
-        yield lambda news: status.update(Text(one_line(news)))
+    shown = _Timed(text)
+    with console.status(shown):
+        yield shown.update
+
+
+class _Timed:
+    """A text, with the seconds that have passed; Rich renders it several times a second."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._started = monotonic()
+
+    def update(self, news: str) -> None:
+        self._text = one_line(news)
+
+    def __rich__(self) -> Text:
+        seconds = monotonic() - self._started
+        return Text(f"{self._text} ({seconds:.0f} s)" if seconds > _SHORT_SECONDS else self._text)
 
 
 @contextmanager

@@ -28,7 +28,8 @@ from tools_search_client.cli.completion import (
 from tools_search_client.cli.host_files import found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
 from tools_search_client.cli.running import run_until_signal
-from tools_search_client.errors import ConfigurationError, LocalError
+from tools_search_client.errors import ConfigurationError, LocalError, ServerTimeoutError
+from tools_search_client.remedies import MORE_TIME
 from tools_search_client.text import one_line
 
 if TYPE_CHECKING:
@@ -71,8 +72,12 @@ class ServerSelection:
 
         Raises:
             LocalError: The name matches no tool, several tools, or one that the toolset hides.
+            ServerError: The server failed.
         """
-        tool = await servers.resolve(name)
+        try:
+            tool = await servers.resolve(name)
+        except ServerTimeoutError as error:
+            raise ServerTimeoutError(f"the server of {name!r} failed: {error}: {MORE_TIME}") from error
         self.seen.remember([tool])
         if not self.shows(tool):
             raise LocalError(f"{tool.name} is not in the toolset {self.toolset.name!r}")
@@ -208,13 +213,14 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
                 return command(selection=None, **others)
             configuration = _configuration(chosen, headers, among)
             stated = configuration.tool_discovery
-            given = {"deadline": timeout or stated.deadline or _DEADLINE, "connect_timeout": timeout, "era": era}
+            given = {"deadline": timeout or stated.deadline or _DEADLINE, "era": era}
+            given |= dict.fromkeys(("connect_timeout", "request_timeout", "grace"), timeout)
             given |= {"least_confidence": least_confidence, "call_timeout": call_timeout}
             stated = replace(stated, **{name: value for name, value in given.items() if value is not None})
             toolset = _toolset(configuration, toolset_name)
             entries = _among(configuration, among, toolset)
             # Cleared, so that an option takes precedence over what the file states for a single server.
-            of_entries = {"call_seconds": call_timeout, "era": era}
+            of_entries = {"start_seconds": timeout, "call_seconds": call_timeout, "era": era}
             overridden = {name: None for name, value in of_entries.items() if value is not None}
             entries = tuple(replace(entry, **overridden) for entry in entries)
             is_whole = len(entries) == len(configuration.servers)
