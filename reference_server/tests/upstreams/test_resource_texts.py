@@ -26,7 +26,13 @@ UPSTREAM = Path(__file__).parents[1] / "servers" / "archive.py"
 MAX_GROWTH = 128 * 1024
 """Memory that hostile resources may cost at most, in kB."""
 
-FAULTS = {"bad:endless": "endless", "bad:exit": "exit", "bad:mute": "mute", "bad:refused": -32603}
+FAULTS: dict[str, Any] = {
+    "bad:endless": "endless",
+    "bad:exit": "exit",
+    "bad:mute": "mute",
+    "bad:refused": -32603,
+    "bad:null": {"result": None},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -94,9 +100,34 @@ async def test_resources_that_end_the_connection_or_never_end_cost_neither_the_o
             called = await client.call_tool("archive__announce", {})
     assert not called.is_error
     assert "is down" not in caplog.text
-    assert "archive: 3 of its resources are found by their definitions alone" in caplog.text
+    assert "archive: 4 of its resources are found by their definitions alone" in caplog.text
     reads = [line for line in requests(tmp_path) if line.startswith("resources/read bad:")]
     assert len(reads) == len(set(reads)), "what cost a connection is not read again"
+
+
+async def test_the_log_says_once_why_texts_were_not_read_with_the_number_of_resources_for_each_reason(
+    gateway_over: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = {f"bad:{number}": {"error": {"code": -32002, "message": f"no bad:{number}"}} for number in range(3)}
+    faults = FAULTS | said | {"bad:mute2": "mute"}
+    resources = [*map(resource, faults), resource("good:1")]
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts={"good:1": "zeppelins"}, faults=faults) as client:
+            assert await found_in_the_end(client, "zeppelins") == ["good:1"]
+            for _ in range(2):
+                await client.call_tool("archive__announce", {})
+                await found(client, "zeppelins")
+    [line] = [record.getMessage() for record in caplog.records if "definitions alone" in record.getMessage()]
+    assert line.startswith("archive: 9 of its resources are found by their definitions alone")
+    for reason in (
+        '3: it answered with error -32002: "no …"',
+        "2: it took more than 1 s",
+        '1: it answered with error -32603: "no"',
+        "1: it sent",
+        "1: it ended with exit code 3",
+        "1: other reasons)",
+    ):
+        assert reason in line
 
 
 async def test_a_search_before_the_first_reading_has_ended_must_not_be_cached(
@@ -178,6 +209,7 @@ async def test_of_many_resources_the_first_are_read_and_the_others_found_by_thei
             assert (await found(client, "many:4999"))[0] == "many:4999"
     assert sum(line.startswith("resources/read") for line in requests(tmp_path)) == 5
     assert "archive: 4995 of its resources are found by their definitions alone" in caplog.text
+    assert "(4995: only the first 5 are read)" in caplog.text
 
 
 async def test_the_texts_of_a_server_are_bounded_together(
@@ -203,5 +235,5 @@ async def test_reading_is_given_up_after_its_time(
     with anyio.fail_after(60):
         async with gateway_over(resources=resources, texts=texts, faults=faults) as client:
             assert await found_in_the_end(client, "zeppelins") == ["good:1"]
-            while "that took more than 2 s" not in caplog.text:
+            while "reading took more than 2 s" not in caplog.text:
                 await found(client, "zeppelins")

@@ -341,7 +341,7 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
     if isinstance(error, httpx2.ConnectError) and isinstance(target, HttpTarget):
         return _explain_connect(error, target)
     if isinstance(error, MCPError):
-        return _explain_answer(error, http_status)
+        return explain_answer(error, http_status)
     for kinds, words, reason in _REASONS:
         if isinstance(error, kinds) and words in str(error):
             return reason
@@ -383,7 +383,8 @@ def _explain_start(error: OSError, target: StdioTarget) -> str:
             return f"{target.command!r} cannot be started: {reason}"
 
 
-def _explain_answer(error: MCPError, http_status: int | None) -> str:
+def explain_answer(error: MCPError, http_status: int | None = None) -> str:
+    """Return what a server that answered with an error did, after `http_status` if it has one."""
     if error.code == UNSUPPORTED_PROTOCOL_VERSION:
         return _NO_COMMON_REVISION
     if connection_ended(error):

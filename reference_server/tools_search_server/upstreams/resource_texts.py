@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
@@ -22,7 +22,7 @@ from mcp_types import Resource
 from tools_search_hosts.endings import connection_ended, timed_out
 from tools_search_hosts.json_values import as_list, as_object
 
-from tools_search_server.upstreams.connection import Connection, Use
+from tools_search_server.upstreams.connection import Connection, Use, explain_answer
 from tools_search_server.upstreams.listing import Lists
 
 logger = logging.getLogger(__name__)
@@ -57,6 +57,9 @@ _FEW: Final = 100
 _MAX_LOSSES: Final = 5
 """Maximum connections to lose per pass."""
 
+_MAX_REASONS: Final = 5
+"""Maximum reasons to log why texts were not read. A server's own words can differ for each resource."""
+
 _NO_TEXT: Final = ("image/", "audio/", "video/", "font/", "application/octet-stream", "application/zip")
 """Prefixes of the MIME types of resources without text."""
 
@@ -86,6 +89,9 @@ class ResourceTexts:
         """Whether the last lost connection was due to a timeout."""
         self._harmful: set[str] = set()
         """The resources whose reading has cost a connection."""
+        self._failures: dict[str, str] = {}
+        """Why the reading of a resource failed. One that is not harmful also counts as read."""
+        self._logged = ""
 
     def note_change(self) -> None:
         """Note that the list of resources might have changed."""
@@ -118,12 +124,17 @@ class ResourceTexts:
     async def _read_changed(self, listed: Mapping[str, Resource]) -> None:
         self._keep({uri: text for uri, text in self.texts.items() if uri in listed})
         self._read_as = {uri: was for uri, was in self._read_as.items() if listed.get(uri) == was}
+        self._failures = {
+            uri: why for uri, why in self._failures.items() if uri in self._read_as or uri in self._harmful
+        }
         readable = [uri for uri, resource in listed.items() if _may_have_text(resource)]
-        first = readable[:_MAX_RESOURCES]
-        wanted = deque(uri for uri in first if uri not in self._read_as and uri not in self._harmful)
-        losses, reason = 0, ""
+        wanted = deque(uri for uri in readable[:_MAX_RESOURCES] if uri not in self._read_as | self._failures)
+        losses, reason = 0, f"only {_MAX_ALL_CHARS} characters of a server are kept"
         with anyio.move_on_after(_ALL_SECONDS) as scope:
-            while wanted and losses <= _MAX_LOSSES:
+            while wanted:
+                if losses > _MAX_LOSSES:
+                    reason = f"{losses} others cost the connection"
+                    break
                 self._reading = None
                 ended = await self._connection(partial(self._read_all, wanted, listed)).run()
                 if self._reading is None:  # everything is read, or the server cannot be reached again
@@ -131,12 +142,26 @@ class ResourceTexts:
                     break
                 # The connection ended while this one was being read.
                 self._harmful.add(self._reading)
-                reason = f"one took more than {_READ_SECONDS} s" if self._is_late else ended
+                self._failures[self._reading] = f"it took more than {_READ_SECONDS} s" if self._is_late else ended
                 losses, self._is_late = losses + 1, False
-        reason = f"that took more than {_ALL_SECONDS} s" if scope.cancelled_caught else reason
-        if unread := len(readable) - len(self._read_as):
-            text = "%s: %d of its resources are found by their definitions alone, since their text was not read: %s"
-            logger.warning(text, self._server, unread, reason or "it is too much", extra={"server": self._server})
+        reason = f"reading took more than {_ALL_SECONDS} s" if scope.cancelled_caught else reason
+        self._log_unread(readable, reason)
+
+    def _log_unread(self, readable: list[str], reason: str) -> None:
+        """Log how many of the `readable` resources have no text, and why: `reason`, unless another one is known."""
+        reasons = Counter(
+            self._failures.get(uri, reason if number < _MAX_RESOURCES else f"only the first {_MAX_RESOURCES} are read")
+            for number, uri in enumerate(readable)
+            if uri in self._failures or uri not in self._read_as
+        )
+        first = reasons.most_common(_MAX_REASONS)
+        counts = [f"{count}: {why}" for why, count in first]
+        if others := reasons.total() - sum(count for _, count in first):
+            counts.append(f"{others}: other reasons")
+        logged, self._logged = self._logged, "; ".join(counts)
+        if reasons and self._logged != logged:
+            text = "%s: %d of its resources are found by their definitions alone, since their text was not read (%s)"
+            logger.warning(text, self._server, reasons.total(), self._logged, extra={"server": self._server})
 
     async def _read_all(
         self, wanted: deque[str], listed: Mapping[str, Resource], client: Client, is_usable: Callable[[], None]
@@ -155,6 +180,8 @@ class ResourceTexts:
                     self._is_late = timed_out(error)
                     if self._is_late or connection_ended(error):
                         return
+                    # Without the URI, which would make a reason of its own for each.
+                    self._failures[uri] = explain_answer(error).replace(uri, "…")
                     result = {}
                 if text := _text_of(result):
                     texts[uri] = text
