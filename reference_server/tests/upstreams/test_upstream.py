@@ -390,6 +390,7 @@ async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
     assert "no messages of the protocol" in caplog.text
     assert 'second tool named "plain"' in caplog.text
     assert 'invalid at "inputSchema"' in caplog.text
+    assert "a tool is left out: it is no object" in caplog.text
 
 
 @pytest.mark.parametrize(

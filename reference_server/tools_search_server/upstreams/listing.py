@@ -355,6 +355,7 @@ async def usable_entries(entries: Sequence[Any], kind: Kind) -> tuple[dict[str, 
             if usable.setdefault(key := key_of(kind, valid), valid) is not valid:
                 faults.append(f"the second {_NOUNS[kind]} named {quoted(key)} is left out")
         except ValidationError as error:
-            place = quoted(".".join(map(str, error.errors()[0]["loc"])))
-            faults.append(f"a {_NOUNS[kind]} is left out: it is invalid at {place}")
+            place = ".".join(map(str, error.errors()[0]["loc"]))
+            problem = f"it is invalid at {quoted(place)}" if place else "it is no object"
+            faults.append(f"a {_NOUNS[kind]} is left out: {problem}")
     return usable, faults
