@@ -13,7 +13,7 @@ from mcp.client import advertise
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import INVALID_PARAMS, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from mcp_ext_tools_search import types
 from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb
@@ -41,10 +41,8 @@ _MAX_PAGES_WITHOUT_NEW: Final = 50  # pages in a row without a new item after wh
 _MAX_BUSY_ANSWERS: Final = 4  # answers that the server is too busy after which a page is given up
 
 
-class _AnyResult(BaseModel):
+class _AnyResult(BaseModel, extra="allow"):
     """An unvalidated result, because the model to validate it with depends on the protocol era."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 def server_settings(target: Target) -> types.ServerSettings | None:
@@ -60,8 +58,9 @@ def server_settings(target: Target) -> types.ServerSettings | None:
 def advertised(target: Target) -> dict[str, Any] | None:
     """Return the settings exactly as the server advertises them, or `None` if it does not offer search."""
     session = target.session if isinstance(target, Client) else target
-    capabilities = session.server_capabilities
-    if capabilities is None:
+    if not isinstance(session, ClientSession):  # pyright: ignore[reportUnnecessaryIsInstance] - for untyped callers
+        raise TypeError(f"pass a connected `Client` or its session, not {type(session).__name__!r}")
+    if (capabilities := session.server_capabilities) is None:
         return None
     places = [capabilities.extensions]
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:  # an SDK server cannot send `extensions` there

@@ -18,6 +18,7 @@ from mcp_ext_tools_search.client import (
     ToolsSearchError,
     ToolsSearchNotAdvertisedError,
     hit_metadata,
+    read_pages,
     retry_after,
     search_tools,
     server_settings,
@@ -222,6 +223,15 @@ async def test_a_client_that_is_not_connected_yet_knows_of_no_settings(billing: 
     async with Client(billing) as connected:
         session = type(connected.session)(dispatcher=connected.session._dispatcher)  # pyright: ignore[reportPrivateUsage] - any will do
         assert server_settings(session) is None
+
+
+@pytest.mark.parametrize("target", [None, MCPServer("billing"), {"session": None}])
+async def test_what_is_no_client_is_refused_with_what_to_pass(target: Any) -> None:
+    for ask in (search_tools(target, "send an invoice"), read_pages(target, "send an invoice")):
+        with pytest.raises(TypeError, match=f"pass a connected `Client` or its session, not '{type(target).__name__}'"):
+            await ask
+    with pytest.raises(TypeError, match="pass a connected `Client`"):
+        server_settings(target)
 
 
 async def test_a_search_that_takes_too_long_times_out_and_is_cancelled(connect: Connect, lying: Lying) -> None:
