@@ -6,9 +6,14 @@ Faults know messages only, so that the same fault breaks the miniature and the r
 from __future__ import annotations
 
 import importlib
+import json
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from functools import partial
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 Json = dict[str, Any]
@@ -24,6 +29,11 @@ def member(value: Json, name: str) -> Json:
     """Return a member that is an object, or an empty one."""
     found: Json = value.get(name) or {}
     return found
+
+
+def served_catalog() -> Json:
+    """Return the catalog that the server has to serve now."""
+    return json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
 
 
 class RefusalError(Exception):
@@ -121,6 +131,9 @@ class Fault:
 class SearchFault(Fault):
     """Breaks searches, and passes all other messages on. Subclasses override one or both of its own methods."""
 
+    method = SEARCH
+    """The method of the searches that it breaks."""
+
     def params(self, params: Json) -> Json:
         """Return the params that the server gets to see, or refuse."""
         return params
@@ -130,12 +143,54 @@ class SearchFault(Fault):
         return result
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        return self.params(params) if method == SEARCH else params
+        return self.params(params) if method == self.method else params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != SEARCH or "result" not in outcome:
+        if method != self.method or "result" not in outcome:
             return outcome
         return {**outcome, "result": self.result(params, outcome["result"])}
+
+
+class EncodedCursors(SearchFault, ABC):
+    """Issues cursors in another form than the server."""
+
+    @abstractmethod
+    def encoded(self, genuine: str) -> str:
+        """Return what is issued for a cursor of the server."""
+
+    @abstractmethod
+    def decoded(self, cursor: str) -> str:
+        """Return the server's cursor for one that a client has sent, or one that the server refuses."""
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        return {**params, "cursor": self.decoded(cursor)} if isinstance(cursor, str) else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        genuine = result.get("nextCursor")
+        return {**result, "nextCursor": self.encoded(genuine)} if genuine else result
+
+
+class Advertising(Fault):
+    """Changes what a discovery or a handshake says of the server. Subclasses override one of its own methods."""
+
+    methods: tuple[str, ...] = ("server/discover", "initialize")
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method not in self.methods or "result" not in outcome:
+            return outcome
+        capabilities = self.capabilities(outcome["result"]["capabilities"])
+        return {"result": {**outcome["result"], "capabilities": capabilities}}
+
+    def capabilities(self, capabilities: Json) -> Json:
+        """Return the capabilities that the client gets to see."""
+        places = (place for place in ("extensions", "experimental") if place in capabilities)
+        changed = {place: {EXTENSION_ID: self.settings(capabilities[place][EXTENSION_ID])} for place in places}
+        return {**capabilities, **changed}
+
+    def settings(self, settings: Json) -> Json:
+        """Return the extension's settings that the client gets to see."""
+        return settings
 
 
 def without(value: Json, *names: str) -> Json:
@@ -174,6 +229,14 @@ class Elsewhere(Fault):
         names = {"name": self._key, "own name": "name"} if self._key != "name" else {}
         return _renamed(outcome, {"tools": self._member}, names)
 
+
+MEMBERS: Final = {
+    "tools/search": "tools",
+    "resources/search": "resources",
+    "resources/templates/search": "resourceTemplates",
+    "prompts/search": "prompts",
+}
+"""The members of results that hold what the searches found."""
 
 _OTHERS: Final = {
     "resources": ("resources", "uri"),
@@ -227,14 +290,48 @@ def wrong_params(change: Callable[[Json], Json]) -> type[Fault]:
     return WrongParams
 
 
-def wrong_result(change: Callable[[Json, Json], Json]) -> type[Fault]:
+def wrong_result(change: Callable[[Json, Json], Json], *, method: str = SEARCH) -> type[Fault]:
     """Make a fault of a function from the params and result of a served search to another result."""
 
     class WrongResult(SearchFault):
         def result(self, params: Json, result: Json) -> Json:
             return change(params, dict(result))
 
+    WrongResult.method = method
     return WrongResult
+
+
+def wrong_result_of(method: str) -> Callable[[Callable[[Json, Json], Json]], type[Fault]]:
+    """Make such a fault of the searches by another method."""
+    return partial(wrong_result, method=method)
+
+
+def wrong_items(change: Callable[[Json], Json], *, method: str = SEARCH) -> type[Fault]:
+    """Make a fault of a function from the definition of a found item to another one."""
+    name = MEMBERS[method]
+    return wrong_result(lambda _, result: {**result, name: [change(item) for item in result[name]]}, method=method)
+
+
+def wrong_capabilities(change: Callable[[Json], Json], *methods: str) -> type[Fault]:
+    """Make a fault of a function from the advertised capabilities to other ones, by all or some of the methods."""
+
+    class WrongCapabilities(Advertising):
+        def capabilities(self, capabilities: Json) -> Json:
+            return change(capabilities)
+
+    WrongCapabilities.methods = methods or Advertising.methods
+    return WrongCapabilities
+
+
+def wrong_settings(change: Callable[[Json], Json], *methods: str) -> type[Fault]:
+    """Make a fault of a function from the extension's advertised settings to other ones."""
+
+    class WrongSettings(Advertising):
+        def settings(self, settings: Json) -> Json:
+            return change(settings)
+
+    WrongSettings.methods = methods or Advertising.methods
+    return WrongSettings
 
 
 def wrong_error(code: int) -> Callable[[Callable[[Json], Json]], type[Fault]]:

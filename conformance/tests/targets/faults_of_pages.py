@@ -8,11 +8,23 @@ import re
 import secrets
 import unicodedata
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from functools import reduce
 from urllib.parse import unquote
 
-from .faults import SEARCH, Json, RefusalError, SearchFault, member, without, wrong_params, wrong_result
+from .faults import (
+    SEARCH,
+    EncodedCursors,
+    Fault,
+    Json,
+    RefusalError,
+    SearchFault,
+    member,
+    without,
+    wrong_params,
+    wrong_result,
+)
 
 
 @wrong_result
@@ -119,22 +131,99 @@ class LastPageEmpty(SearchFault):
         return result
 
 
-@wrong_params
-def cursor_empty_ignored(params: Json) -> Json:
-    return without(params, "cursor") if params.get("cursor") == "" else params
+def _cursor_ignored(when: Callable[[str], bool]) -> type[Fault]:
+    """Make a fault that takes some texts as a cursor for none."""
+
+    @wrong_params
+    def ignore(params: Json) -> Json:
+        cursor = params.get("cursor")
+        return without(params, "cursor") if isinstance(cursor, str) and when(cursor) else params
+
+    return ignore
 
 
-@wrong_params
-def cursor_unreadable_ignored(params: Json) -> Json:
-    cursor = params.get("cursor")
-    return without(params, "cursor") if isinstance(cursor, str) and " " in cursor else params
+def _cursor_internal(when: Callable[[str], bool]) -> type[Fault]:
+    """Make a fault that breaks down over some texts as a cursor."""
+
+    @wrong_params
+    def break_down(params: Json) -> Json:
+        cursor = params.get("cursor")
+        if isinstance(cursor, str) and when(cursor):
+            raise RefusalError(-32603, "Internal server error", None)
+        return params
+
+    return break_down
 
 
-@wrong_params
-def cursor_forged_is_internal(params: Json) -> Json:
-    if str(params.get("cursor", "")) == "null":
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
+def _cursor_read(reading: Callable[[str], str]) -> type[Fault]:
+    """Make a fault that takes cursors for other ones."""
+
+    @wrong_params
+    def read(params: Json) -> Json:
+        cursor = params.get("cursor")
+        return {**params, "cursor": reading(cursor)} if isinstance(cursor, str) else params
+
+    return read
+
+
+cursor_empty_ignored = _cursor_ignored(lambda cursor: cursor == "")
+cursor_unreadable_ignored = _cursor_ignored(lambda cursor: " " in cursor)
+# As of a server of which earlier clients know the offsets.
+cursor_number_obeyed = _cursor_ignored(lambda cursor: cursor == "10")
+cursor_forged_is_internal = _cursor_internal(lambda cursor: cursor == "null")
+# Reads members of what a cursor holds, without looking whether it is an object.
+cursor_of_null_is_internal = _cursor_internal(lambda cursor: cursor == "bnVsbA==")
+# Compares what both have to be ASCII for, once it has found two parts.
+cursor_signature_beyond_ascii_is_internal = _cursor_internal(lambda cursor: not cursor.partition(".")[2].isascii())
+# Compares what both have to be ASCII for.
+cursor_beyond_ascii_is_internal = _cursor_internal(lambda cursor: len(cursor) > 20 and cursor.endswith("\u00e9"))
+cursor_in_quotes_honored = _cursor_read(lambda cursor: cursor.strip('"'))
+cursor_unescaped = _cursor_read(unquote)
+
+default_limit_large = wrong_params(lambda params: {"limit": 40, **params})
+limit_eighteen_rounded_up = wrong_params(
+    lambda params: {**params, "limit": 20} if params.get("limit") == 18 else params
+)
+later_pages_without_limit_large = wrong_params(
+    lambda params: params if "limit" in params or "cursor" not in params else {**params, "limit": 50}
+)
+last_cursor_empty = wrong_result(lambda _, result: {"nextCursor": "", **result})
+
+
+class EmptyCursorOfAnyQuery(SearchFault):
+    """Has the empty string for the cursor of what follows the first tool, of whatever query."""
+
+    before = 1
+
+    def params(self, params: Json) -> Json:
+        limit = params.get("limit", 10)
+        fits = not isinstance(limit, bool) and isinstance(limit, int | float) and limit >= 1
+        whole = {**params, "limit": limit + self.before} if fits else params
+        return without(whole, "cursor") if fits and params.get("cursor") == "" else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        if params.get("cursor") == "":
+            return {**result, "tools": result["tools"][self.before :]}
+        leads_on = params.get("limit") == 1 and "nextCursor" in result
+        return {**result, "nextCursor": ""} if leads_on and self.is_before(params, result) else result
+
+    def is_before(self, params: Json, result: Json) -> bool:
+        """Return whether a page is the one before the empty cursor."""
+        return "cursor" not in params
+
+
+class EmptyLaterCursorOfAnyQuery(EmptyCursorOfAnyQuery):
+    """Has the empty string for the cursor of what follows the second tool, of whatever query."""
+
+    before = 2
+
+    def __init__(self) -> None:
+        self.second: set[str] = set()
+
+    def is_before(self, params: Json, result: Json) -> bool:
+        if "cursor" not in params:
+            self.second.add(result["nextCursor"])
+        return params.get("cursor") in self.second
 
 
 class _Cursors(SearchFault):
@@ -188,42 +277,143 @@ class CursorOfListServedToItsName(_Cursors):
         return without(params, "cursor") if of_list else params
 
 
-class _CursorBoundTo(_Cursors, ABC):
-    """Compares normalized queries, and continues with the query that the cursor was issued for."""
+def _cursor_bound_to(alike: Callable[[str], object]) -> type[Fault]:
+    """Make a fault that compares queries by what is `alike` of them, and goes on with the one of the cursor."""
 
-    @abstractmethod
-    def alike(self, query: str) -> object: ...
+    class CursorBound(_Cursors):
+        def params(self, params: Json) -> Json:
+            issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
+            foreign = issued is None or issued == "tools/list" or not isinstance(query, str)
+            return params if foreign or alike(str(query)) != alike(str(issued)) else {**params, "query": issued}
 
-    def params(self, params: Json) -> Json:
-        issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
-        if (
-            issued is None
-            or issued == "tools/list"
-            or not isinstance(query, str)
-            or self.alike(query) != self.alike(issued)
-        ):
-            return params
-        return {**params, "query": issued}
+    return CursorBound
 
 
-class CursorBoundToFoldedQuery(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return query.casefold()
+cursor_bound_to_folded_query = _cursor_bound_to(str.casefold)
+cursor_bound_to_trimmed_query = _cursor_bound_to(str.strip)
+cursor_bound_to_composed_query = _cursor_bound_to(lambda query: unicodedata.normalize("NFC", query))
+cursor_bound_to_words = _cursor_bound_to(lambda query: sorted(query.split(" ")))
+cursor_bound_without_stop_words = _cursor_bound_to(
+    lambda query: [word for word in query.split(" ") if word not in {"the", "of"}]
+)
+cursor_bound_to_beginning = _cursor_bound_to(lambda query: query[:64])
+cursor_bound_to_thousand_characters = _cursor_bound_to(lambda query: query[:1000])
+cursor_bound_to_hash = _cursor_bound_to(
+    lambda query: reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, query, 0)
+)
+# Compares words, and of every other character its low byte.
+cursor_bound_to_low_bytes_of_symbols = _cursor_bound_to(
+    lambda query: [character if character.isalnum() else ord(character) % 256 for character in query]
+)
+cursor_bound_to_length = _cursor_bound_to(len)
+# Compares what is left of queries in ASCII.
+cursor_bound_to_ascii = _cursor_bound_to(lambda query: query.encode("ascii", "replace"))
+# Compares queries as a collation does that sorts numbers by their value.
+cursor_bound_to_values_of_numbers = _cursor_bound_to(lambda query: re.sub(r"(?<!\d)0+(?=\d)", "", query))
+# Compares queries without their punctuation and control characters.
+cursor_bound_to_terms = _cursor_bound_to(lambda query: re.sub(r"[^\w\s]", "", query))
 
 
-class CursorBoundToTrimmedQuery(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return query.strip()
+def _cursors_alike(alike: Callable[[str, str], bool]) -> type[Fault]:
+    """Make a fault that takes a cursor for a genuine one of the same query, given second, that resembles it."""
+
+    class CursorsAlike(_Cursors):
+        def params(self, params: Json) -> Json:
+            cursor = params.get("cursor")
+            if not isinstance(cursor, str) or cursor in self.issued:
+                return params
+            genuine = [known for known, query in self.issued.items() if query == params.get("query")]
+            return {**params, "cursor": next((known for known in genuine if alike(cursor, known)), cursor)}
+
+    return CursorsAlike
 
 
-class CursorBoundToComposedQuery(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return unicodedata.normalize("NFC", query)
+# Compares a shortened authentication code: a cursor's end may be cut or altered.
+cursor_end_uncompared = _cursors_alike(
+    lambda cursor, genuine: cursor[:-6] == genuine[:-6] or (len(cursor) > 20 and genuine.startswith(cursor))
+)
+# Reads as many characters as a cursor has, and passes over what follows.
+cursor_extended = _cursors_alike(lambda cursor, genuine: cursor.startswith(genuine) and len(cursor) < len(genuine) + 8)
+cursor_without_case = _cursors_alike(lambda cursor, genuine: cursor.lower() == genuine.lower())
+# Leaves out some characters of a cursor when it compares it.
+cursor_middle_uncompared = _cursors_alike(
+    lambda cursor, genuine: len(cursor) == len(genuine) and cursor[:40] + cursor[46:] == genuine[:40] + genuine[46:]
+)
 
 
-class CursorBoundToWords(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return sorted(query.split(" "))
+class _OpaqueCursors(EncodedCursors):
+    """Issues cursors of which no two are equal."""
+
+    def __init__(self) -> None:
+        self.genuine: dict[str, str] = {}
+
+    def encoded(self, genuine: str) -> str:
+        cursor = secrets.token_urlsafe()
+        self.genuine[cursor] = genuine
+        return cursor
+
+    def decoded(self, cursor: str) -> str:
+        return self.genuine.get(cursor, f"{cursor} was not issued")
+
+
+class CursorsInMemory(_OpaqueCursors):
+    """Keeps what its cursors stand for in the memory of its process."""
+
+
+class CursorsInHexadecimalDigits(EncodedCursors):
+    """Issues cursors in small hexadecimal digits, and reads capital ones as well."""
+
+    def encoded(self, genuine: str) -> str:
+        return genuine.encode().hex()
+
+    def decoded(self, cursor: str) -> str:
+        with suppress(ValueError):
+            genuine = bytes.fromhex(cursor).decode("ascii")
+            if genuine.encode().hex() == cursor.lower():
+                return genuine
+        return f"{cursor} was not issued"
+
+
+class CursorRespelled(EncodedCursors):
+    """Compares what is decoded of cursors, which base64 spells in several ways."""
+
+    _START = b"\xfb\xff\xfe"  # which either alphabet has its own letters for
+
+    def encoded(self, genuine: str) -> str:
+        return base64.urlsafe_b64encode(self._START + genuine.encode()).decode().rstrip("=")
+
+    def decoded(self, cursor: str) -> str:
+        with suppress(ValueError):
+            return base64.urlsafe_b64decode(f"{cursor}==").removeprefix(self._START).decode("ascii")
+        return cursor
+
+
+class CursorSaltedByProcess(EncodedCursors):
+    """Derives the key of its cursors from the shared one and from what no other process has."""
+
+    def __init__(self) -> None:
+        self.salt = f"{secrets.token_hex(4)}."
+
+    def encoded(self, genuine: str) -> str:
+        return self.salt + genuine
+
+    def decoded(self, cursor: str) -> str:
+        return cursor.removeprefix(self.salt)
+
+
+def _signed(cursor: str) -> str:
+    return hashlib.sha256(cursor.encode(errors="surrogatepass")).hexdigest()[:20]
+
+
+class CursorSignedByAnEnd(EncodedCursors):
+    """Compares as much of a signature as a cursor has."""
+
+    def encoded(self, genuine: str) -> str:
+        return f"{genuine}.{_signed(genuine)}"
+
+    def decoded(self, cursor: str) -> str:
+        genuine, _, signature = cursor.rpartition(".")
+        return genuine if len(signature) > 3 and _signed(genuine).endswith(signature) else "of nothing"
 
 
 class CursorWithoutQuery(_Cursors):
@@ -232,70 +422,6 @@ class CursorWithoutQuery(_Cursors):
     def params(self, params: Json) -> Json:
         query = self.issued.get(str(params.get("cursor")))
         return params if query is None else {"query": query, **params}
-
-
-class _OpaqueCursors(SearchFault):
-    """Issues cursors of which no two are equal."""
-
-    def __init__(self) -> None:
-        self.genuine: dict[str, str] = {}
-
-    def params(self, params: Json) -> Json:
-        cursor = params.get("cursor")
-        if not isinstance(cursor, str):
-            return params
-        return {**params, "cursor": self.genuine.get(cursor, f"{cursor} was not issued")}
-
-    def result(self, params: Json, result: Json) -> Json:
-        if genuine := result.get("nextCursor"):
-            result["nextCursor"] = cursor = secrets.token_urlsafe()
-            self.genuine[cursor] = genuine
-        return result
-
-
-class CursorBoundToBeginning(_CursorBoundTo):
-    """Compares the first 64 characters of queries."""
-
-    def alike(self, query: str) -> object:
-        return query[:64]
-
-
-class CursorBoundToHash(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, query, 0)
-
-
-class CursorBoundToLowBytesOfSymbols(_CursorBoundTo):
-    """Compares words, and of every other character its low byte."""
-
-    def alike(self, query: str) -> object:
-        return [character if character.isalnum() else ord(character) % 256 for character in query]
-
-
-class CursorBoundToLength(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return len(query)
-
-
-class CursorBoundToAscii(_CursorBoundTo):
-    """Compares what is left of queries in ASCII."""
-
-    def alike(self, query: str) -> object:
-        return query.encode("ascii", "replace")
-
-
-class CursorBoundToValuesOfNumbers(_CursorBoundTo):
-    """Compares queries as a collation does that sorts numbers by their value."""
-
-    def alike(self, query: str) -> object:
-        return re.sub(r"(?<!\d)0+(?=\d)", "", query)
-
-
-class CursorBoundToTerms(_CursorBoundTo):
-    """Compares queries without their punctuation and control characters."""
-
-    def alike(self, query: str) -> object:
-        return re.sub(r"[^\w\s]", "", query)
 
 
 class LaterCursorsUnbound(_Cursors):
@@ -317,83 +443,12 @@ class LaterCursorsUnbound(_Cursors):
         return super().response(method, params, era, outcome)
 
 
-class _CursorsAlike(_Cursors, ABC):
-    """Takes a cursor for a genuine one of the same query that resembles it."""
-
-    @abstractmethod
-    def resembles(self, cursor: str, genuine: str) -> bool: ...
-
-    def params(self, params: Json) -> Json:
-        cursor = params.get("cursor")
-        if not isinstance(cursor, str) or cursor in self.issued:
-            return params
-        genuine = [known for known, query in self.issued.items() if query == params.get("query")]
-        return {**params, "cursor": next((known for known in genuine if self.resembles(cursor, known)), cursor)}
-
-
-class CursorEndUncompared(_CursorsAlike):
-    """Compares a shortened authentication code: a cursor's end may be cut or altered."""
-
-    def resembles(self, cursor: str, genuine: str) -> bool:
-        return cursor[:-6] == genuine[:-6] or (len(cursor) > 20 and genuine.startswith(cursor))
-
-
-class CursorExtended(_CursorsAlike):
-    """Reads as many characters as a cursor has, and passes over what follows."""
-
-    def resembles(self, cursor: str, genuine: str) -> bool:
-        return cursor.startswith(genuine) and len(cursor) < len(genuine) + 8
-
-
-class CursorWithoutCase(_CursorsAlike):
-    def resembles(self, cursor: str, genuine: str) -> bool:
-        return cursor.lower() == genuine.lower()
-
-
-class CursorsInHexadecimalDigits(SearchFault):
-    """Issues cursors in small hexadecimal digits, and reads capital ones as well."""
-
-    def params(self, params: Json) -> Json:
-        cursor = params.get("cursor")
-        if not isinstance(cursor, str):
-            return params
-        genuine = f"{cursor} was not issued"
-        with suppress(ValueError):
-            genuine = bytes.fromhex(cursor).decode("ascii")
-        return {**params, "cursor": genuine if genuine.encode().hex() == cursor.lower() else f"{cursor} was not issued"}
-
-    def result(self, params: Json, result: Json) -> Json:
-        genuine = result.get("nextCursor")
-        return {**result, "nextCursor": genuine.encode().hex()} if genuine else result
-
-
-class CursorRespelled(SearchFault):
-    """Compares what is decoded of cursors, which base64 spells in several ways."""
-
-    _START = b"\xfb\xff\xfe"  # which either alphabet has its own letters for
-
-    def params(self, params: Json) -> Json:
-        cursor = params.get("cursor")
-        if not isinstance(cursor, str):
-            return params
-        with suppress(ValueError):
-            cursor = base64.urlsafe_b64decode(f"{cursor}==").removeprefix(self._START).decode("ascii")
-        return {**params, "cursor": cursor}
-
-    def result(self, params: Json, result: Json) -> Json:
-        if genuine := result.get("nextCursor"):
-            result["nextCursor"] = base64.urlsafe_b64encode(self._START + genuine.encode()).decode().rstrip("=")
-        return result
-
-
 class CursorLastBitsUnread(CursorRespelled):
     """Reads one alphabet without padding, and passes over the bits of the last letter that belong to no byte."""
 
-    def params(self, params: Json) -> Json:
-        cursor = params.get("cursor")
-        if isinstance(cursor, str) and re.fullmatch(r"(?a:[\w-]{4})*(?a:[\w-]{2,3})", cursor) is None:
-            return {**params, "cursor": "-"}
-        return super().params(params)
+    def decoded(self, cursor: str) -> str:
+        whole = re.fullmatch(r"(?a:[\w-]{4})*(?a:[\w-]{2,3})", cursor) is not None
+        return super().decoded(cursor) if whole else "-"
 
 
 class CursorOfNoPositionObeyed(SearchFault):
@@ -408,21 +463,6 @@ class CursorOfNoPositionObeyed(SearchFault):
 
     def result(self, params: Json, result: Json) -> Json:
         return {**result, "nextCursor": f"1:{result['nextCursor']}"} if "nextCursor" in result else result
-
-
-@wrong_params
-def cursor_signature_beyond_ascii_is_internal(params: Json) -> Json:
-    """Compares what both have to be ASCII for, once it has found two parts."""
-    cursor = params.get("cursor")
-    if isinstance(cursor, str) and not cursor.partition(".")[2].isascii():
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
-
-
-@wrong_params
-def cursor_number_obeyed(params: Json) -> Json:
-    """As of a server of which earlier clients know the offsets."""
-    return without(params, "cursor") if params.get("cursor") == "10" else params
 
 
 @wrong_params
@@ -448,9 +488,17 @@ class _Numbered(SearchFault, ABC):
     def page(self, number: int, params: Json, result: Json) -> Json: ...
 
 
-class TenPagesAtMost(_Numbered):
-    def page(self, number: int, params: Json, result: Json) -> Json:
-        return without(result, "nextCursor") if number == 10 else result
+def _pages_at_most(most: int) -> type[Fault]:
+    class PagesAtMost(_Numbered):
+        def page(self, number: int, params: Json, result: Json) -> Json:
+            return without(result, "nextCursor") if number == most else result
+
+    return PagesAtMost
+
+
+ten_pages_at_most = _pages_at_most(10)
+thirty_pages_at_most = _pages_at_most(30)
+hundred_pages_at_most = _pages_at_most(100)
 
 
 class LastFullPageLosesATool(_Numbered):
@@ -543,32 +591,12 @@ def default_page_ends(params: Json, result: Json) -> Json:
     return without(result, "nextCursor") if "limit" not in params and "cursor" not in params else result
 
 
-class CursorsInMemory(_OpaqueCursors):
-    """Keeps what its cursors stand for in the memory of its process."""
-
-
-class CursorSaltedByProcess(SearchFault):
-    """Derives the key of its cursors from the shared one and from what no other process has."""
-
-    def __init__(self) -> None:
-        self.salt = f"{secrets.token_hex(4)}."
-
-    def params(self, params: Json) -> Json:
-        cursor = params.get("cursor")
-        if not isinstance(cursor, str) or not cursor.startswith(self.salt):
-            return params
-        return {**params, "cursor": cursor[len(self.salt) :]}
-
-    def result(self, params: Json, result: Json) -> Json:
-        return {**result, "nextCursor": self.salt + result["nextCursor"]} if "nextCursor" in result else result
-
-
 class LaterCursorsSaltedByProcess(CursorSaltedByProcess):
     """Does so for cursors that lead further than a few tools."""
 
-    def result(self, params: Json, result: Json) -> Json:
-        offset = base64.urlsafe_b64decode(result.get("nextCursor", "")).partition(b":")[0] or b"0"
-        return super().result(params, result) if int(offset) > 5 else result
+    def encoded(self, genuine: str) -> str:
+        offset = base64.urlsafe_b64decode(genuine).partition(b":")[0] or b"0"
+        return super().encoded(genuine) if int(offset) > 5 else genuine
 
 
 class CursorOfAnotherReplicaStartsOver(CursorSaltedByProcess):
@@ -685,20 +713,10 @@ class LatestSearchOnly(SearchFault):
 
 
 @wrong_result
-def last_cursor_empty(params: Json, result: Json) -> Json:
-    return {"nextCursor": "", **result}
-
-
-@wrong_result
 def small_pages_reversed(params: Json, result: Json) -> Json:
     # The first match stays, since the one whose name is the query has to.
     first, rest = result["tools"][:1], result["tools"][1:]
     return {**result, "tools": [*first, *rest[::-1]]} if params.get("limit") == 3 else result
-
-
-@wrong_params
-def default_limit_large(params: Json) -> Json:
-    return {"limit": 40, **params}
 
 
 class _LatestCursorsOnly(_OpaqueCursors, ABC):
@@ -733,16 +751,6 @@ class ForgottenCursorsStartOver(_LatestCursorsOnly):
 class ForgottenCursorsAreInternal(_LatestCursorsOnly):
     def of_forgotten(self, params: Json) -> Json:
         raise RefusalError(-32603, "no such search", None)
-
-
-class ThirtyPagesAtMost(_Numbered):
-    def page(self, number: int, params: Json, result: Json) -> Json:
-        return without(result, "nextCursor") if number == 30 else result
-
-
-class HundredPagesAtMost(_Numbered):
-    def page(self, number: int, params: Json, result: Json) -> Json:
-        return without(result, "nextCursor") if number == 100 else result
 
 
 class CursorsOfFoldedQueries(SearchFault):
@@ -781,32 +789,6 @@ class LaterDefaultPagesRepeat(SearchFault):
         return result
 
 
-class CursorMiddleUncompared(_CursorsAlike):
-    """Leaves out some characters of a cursor when it compares it."""
-
-    def resembles(self, cursor: str, genuine: str) -> bool:
-        same_length = len(cursor) == len(genuine)
-        return same_length and cursor[:40] + cursor[46:] == genuine[:40] + genuine[46:]
-
-
-@wrong_params
-def cursor_of_null_is_internal(params: Json) -> Json:
-    """Reads members of what a cursor holds, without looking whether it is an object."""
-    if params.get("cursor") == "bnVsbA==":
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
-
-
-class CursorBoundWithoutStopWords(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return [word for word in query.split(" ") if word not in {"the", "of"}]
-
-
-class CursorBoundToThousandCharacters(_CursorBoundTo):
-    def alike(self, query: str) -> object:
-        return query[:1000]
-
-
 class FourthPageUnbound(_Numbered):
     """Looks at the query of a cursor on the first pages only."""
 
@@ -824,11 +806,6 @@ class FourthPageUnbound(_Numbered):
         return result
 
 
-class LaterPagesWithoutLimitLarge(SearchFault):
-    def params(self, params: Json) -> Json:
-        return params if "limit" in params or "cursor" not in params else {**params, "limit": 50}
-
-
 class NamesBringOneMore(SearchFault):
     """Puts the tool of the name before as many others as the limit is."""
 
@@ -836,39 +813,6 @@ class NamesBringOneMore(SearchFault):
         if "cursor" not in params and params.get("limit") == 1 and params["query"] != params["query"].strip():
             return {**result, "tools": result["tools"] * 2}
         return result
-
-
-class LimitEighteenRoundedUp(SearchFault):
-    def params(self, params: Json) -> Json:
-        return {**params, "limit": 20} if params.get("limit") == 18 else params
-
-
-def _signed(cursor: str) -> str:
-    return hashlib.sha256(cursor.encode(errors="surrogatepass")).hexdigest()[:20]
-
-
-class CursorSignedByAnEnd(SearchFault):
-    """Compares as much of a signature as a cursor has."""
-
-    def params(self, params: Json) -> Json:
-        if not isinstance(params.get("cursor"), str):
-            return params
-        cursor, _, signature = params["cursor"].rpartition(".")
-        good = len(signature) > 3 and _signed(cursor).endswith(signature)
-        return {**params, "cursor": cursor if good else "of nothing"}
-
-    def result(self, params: Json, result: Json) -> Json:
-        cursor = result.get("nextCursor")
-        return {**result, "nextCursor": f"{cursor}.{_signed(cursor)}"} if cursor else result
-
-
-@wrong_params
-def cursor_beyond_ascii_is_internal(params: Json) -> Json:
-    """Compares what both have to be ASCII for."""
-    cursor = params.get("cursor")
-    if isinstance(cursor, str) and len(cursor) > 20 and cursor.endswith("\u00e9"):
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
 
 
 class CursorOfNameIgnored(SearchFault):
@@ -886,16 +830,6 @@ class CursorOfNameIgnored(SearchFault):
         odd = isinstance(params.get("cursor"), str) and " " in params["cursor"]
         ignored = odd and params.get("query") in self.names
         return without(params, "cursor") if ignored else params
-
-
-@wrong_params
-def cursor_in_quotes_honored(params: Json) -> Json:
-    return {**params, "cursor": params["cursor"].strip('"')} if isinstance(params.get("cursor"), str) else params
-
-
-@wrong_params
-def cursor_unescaped(params: Json) -> Json:
-    return {**params, "cursor": unquote(params["cursor"])} if isinstance(params.get("cursor"), str) else params
 
 
 class PositionsOfEightBits(SearchFault):
@@ -917,43 +851,6 @@ class PositionsOfEightBits(SearchFault):
 
 class PositionsOfTenBits(PositionsOfEightBits):
     most = 1023
-
-
-class EmptyCursorOfAnyQuery(SearchFault):
-    """Has the empty string for the cursor of what follows the first tool, of whatever query."""
-
-    def params(self, params: Json) -> Json:
-        limit = params.get("limit", 10)
-        fits = not isinstance(limit, bool) and isinstance(limit, int | float) and limit >= 1
-        return without({**params, "limit": limit + 1}, "cursor") if fits and params.get("cursor") == "" else params
-
-    def result(self, params: Json, result: Json) -> Json:
-        if params.get("cursor") == "":
-            return {**result, "tools": result["tools"][1:]}
-        empty = "cursor" not in params and params.get("limit") == 1 and "nextCursor" in result
-        return {**result, "nextCursor": ""} if empty else result
-
-
-class EmptyLaterCursorOfAnyQuery(SearchFault):
-    """Has the empty string for the cursor of what follows the second tool, of whatever query."""
-
-    def __init__(self) -> None:
-        self.second: set[str] = set()
-
-    def params(self, params: Json) -> Json:
-        limit = params.get("limit", 10)
-        fits = not isinstance(limit, bool) and isinstance(limit, int | float) and limit >= 1
-        return without({**params, "limit": limit + 2}, "cursor") if fits and params.get("cursor") == "" else params
-
-    def result(self, params: Json, result: Json) -> Json:
-        if params.get("cursor") == "":
-            return {**result, "tools": result["tools"][2:]}
-        if params.get("limit") == 1 and "nextCursor" in result:
-            if "cursor" not in params:
-                self.second.add(result["nextCursor"])
-            elif params["cursor"] in self.second:
-                return {**result, "nextCursor": ""}
-        return result
 
 
 class OddDigitOfCursorDropped(SearchFault):

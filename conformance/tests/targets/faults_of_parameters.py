@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from .faults import (
@@ -18,6 +16,7 @@ from .faults import (
     RefusalError,
     SearchFault,
     member,
+    served_catalog,
     without,
     wrong_error,
     wrong_params,
@@ -27,6 +26,141 @@ from .faults import (
 
 def refuse(field: str) -> RefusalError:
     return RefusalError(-32602, f"invalid {field}", {"field": field, "reason": "invalid"})
+
+
+def _query_refused(when: Callable[[str], bool], *, code: int = -32602) -> type[Fault]:
+    """Make a fault that refuses some texts as a query, as if they were invalid or with the error `code`."""
+
+    @wrong_params
+    def refuse_query(params: Json) -> Json:
+        query = params.get("query")
+        if isinstance(query, str) and when(query):
+            raise refuse("query") if code == -32602 else RefusalError(code, "Internal server error", None)
+        return params
+
+    return refuse_query
+
+
+def _query_internal(when: Callable[[str], bool]) -> type[Fault]:
+    return _query_refused(when, code=-32603)
+
+
+def _query_served(when: Callable[[str], bool]) -> type[Fault]:
+    """Make a fault that serves some texts as a query that are none."""
+
+    @wrong_params
+    def serve_query(params: Json) -> Json:
+        query = params.get("query")
+        return {**params, "query": "anything"} if isinstance(query, str) and when(query) else params
+
+    return serve_query
+
+
+def _query_deadly(when: Callable[[str], bool]) -> type[Fault]:
+    """Make a fault that ends the process over some texts as a query."""
+
+    @wrong_params
+    def end_process(params: Json) -> Json:
+        if when(str(params.get("query"))):
+            os._exit(1)
+        return params
+
+    return end_process
+
+
+def _limit_refused(when: Callable[[Any], bool]) -> type[Fault]:
+    """Make a fault that refuses some limits."""
+
+    @wrong_params
+    def refuse_limit(params: Json) -> Json:
+        if when(params.get("limit")):
+            raise refuse("limit")
+        return params
+
+    return refuse_limit
+
+
+def _limit_read(reading: Callable[[Any], Any]) -> type[Fault]:
+    """Make a fault that takes limits for other ones."""
+    return wrong_params(lambda params: {**params, "limit": reading(params["limit"])} if "limit" in params else params)
+
+
+query_counted_in_bytes = _query_refused(lambda query: len(query) <= 1024 < len(query.encode("utf-8", "surrogatepass")))
+query_counted_in_utf_16 = _query_refused(
+    lambda query: len(query) <= 1024 < len(query.encode("utf-16-le", "surrogatepass")) / 2
+)
+query_counted_after_normalization = _query_refused(
+    lambda query: len(query) <= 1024 < len(unicodedata.normalize("NFKC", query))
+)
+queries_measured_in_capitals = _query_refused(lambda query: len(query) <= 1024 < len(query.upper()))
+query_without_nul = _query_refused(lambda query: "\x00" in query)
+query_without_marks = _query_refused(lambda query: bool({*"\u200e\u200f"} & {*query.strip()}))
+query_without_arabic_mark = _query_refused(lambda query: "\u061c" in query.strip())
+query_without_c1 = _query_refused(lambda query: bool({*"\x80\x84\x86\x9f"} & {*query.strip()}))
+query_without_narrow_space = _query_refused(lambda query: "\u202f" in query.strip())
+query_without_replacement_character = _query_refused(lambda query: "\ufffd" in query)
+query_without_line_ends = _query_refused(lambda query: "\r\n" in query)
+query_stripped_too_far = _query_refused(lambda query: query != "" and not query.strip("\ufeff\x1c"))
+query_trimmed_of_information_separators = _query_refused(lambda query: query != "" and not query.strip("\x1d\x1e\x1f"))
+query_blank_at_first_refused = _query_refused(lambda query: len(query) > 256 and not query[:256].strip())
+query_of_few_words = _query_refused(lambda query: len(query.split()) > 100)
+stop_words_refused = _query_refused(
+    lambda query: query.strip() != "" and {*query.split()} <= {"a", "and", "of", "or", "the", "to"}
+)
+invisible_query_refused = _query_refused(lambda query: query in {"\u2060", "\u200c", "\u200d", "\u3164"})
+single_letters_refused = _query_refused(lambda query: len(query) == 1 and query.isalpha())
+addresses_refused = _query_refused(lambda query: "://" in query)
+repetitions_refused = _query_refused(lambda query: len(query.split()) > 60 and len({*query.split()}) < 5)
+texts_of_many_lines_refused = _query_refused(lambda query: query.count("\n") > 20)
+tab_refused = _query_refused(lambda query: "\t" in query.strip())
+
+query_too_long_is_internal = _query_internal(lambda query: len(query) > 1024)
+query_huge_is_internal = _query_internal(lambda query: len(query) > 50_000)
+search_syntax_is_internal = _query_internal(lambda query: " NEAR(" in query)
+# Hands a query to an engine to which these words mean something that takes another one.
+last_operator_is_internal = _query_internal(lambda query: query.endswith((" AND", " OR", " NOT")))
+# Keeps words in an object that has members already.
+inherited_names_are_internal = _query_internal(lambda query: bool({"__proto__", "constructor"} & {*query.split()}))
+inherited_name_is_internal = _query_internal(lambda query: query in ("__proto__", "constructor", "hasOwnProperty"))
+# Reads a number where there is a digit of any kind.
+superscript_is_internal = _query_internal(lambda query: query.isdigit() and not query.isdecimal())
+
+query_blank_served = _query_served(lambda query: query == "")
+query_stripped_of_ascii_only = _query_served(lambda query: query.isspace() and not query.isascii())
+# Looks at the beginning of a query only.
+long_blank_query_served = _query_served(lambda query: len(query) > 512 and query.isspace())
+vertical_tab_kept = _query_served(lambda query: query.isspace() and "\v" in query)
+line_separator_is_no_blank = _query_served(lambda query: query == "\u2028")
+
+surrogates_deadly = _query_deadly(lambda query: any("\ud800" <= character <= "\udfff" for character in query))
+million_characters_deadly = _query_deadly(lambda query: len(query) >= 1_000_000)
+
+limit_float_refused = _limit_refused(lambda limit: isinstance(limit, float))
+limit_above_maximum_refused = _limit_refused(lambda limit: isinstance(limit, int) and limit > 100)
+limit_hundred_refused = _limit_refused(lambda limit: limit == 100)
+limit_beyond_32_bits_refused = _limit_refused(lambda limit: isinstance(limit, int) and limit >= 2**31)
+
+limit_zero_served = _limit_read(lambda limit: 1 if type(limit) in (int, float) and limit == 0 else limit)
+limit_string_served = _limit_read(lambda limit: 3 if limit == "3" else limit)
+# Reads what begins with a number, as `parseInt` does.
+limit_in_words_read = _limit_read(lambda limit: 3 if limit == "3.0" else limit)
+limit_true_served = _limit_read(lambda limit: 1 if limit is True else limit)
+limit_fraction_served = _limit_read(lambda limit: 2 if limit == 2.5 else limit)
+limit_almost_integral_served = _limit_read(
+    lambda limit: round(limit) if isinstance(limit, float) and abs(limit - round(limit)) < 1e-3 else limit
+)
+limit_one_more = _limit_read(lambda limit: 8 if limit == 7 else limit)
+limit_above_ten_as_twenty = _limit_read(lambda limit: 20 if isinstance(limit, int) and 10 < limit < 20 else limit)
+limit_in_steps_of_twenty = _limit_read(
+    lambda limit: -(-limit // 20) * 20 if isinstance(limit, int) and limit > 20 else limit
+)
+limit_cut_before_it_is_looked_at = _limit_read(lambda limit: 50 if isinstance(limit, float) and limit > 50 else limit)
+# Keeps the low half, as a cast does.
+limit_in_32_bits = _limit_read(lambda limit: (limit + 2**31) % 2**32 - 2**31 if type(limit) is int else limit)
+
+error_without_data = wrong_error(-32602)(lambda error: {**error, "data": None})
+error_data_text = wrong_error(-32602)(lambda error: {**error, "data": "query"})
+error_blames_query = wrong_error(-32602)(lambda error: {**error, "data": {"field": "query", "reason": "invalid"}})
 
 
 class LimitOfFirstPageKept(SearchFault):
@@ -51,39 +185,6 @@ def query_optional(params: Json) -> Json:
 @wrong_params
 def query_coerced(params: Json) -> Json:
     return {**params, "query": str(params["query"])} if isinstance(params.get("query"), int | float) else params
-
-
-@wrong_params
-def query_stripped_of_ascii_only(params: Json) -> Json:
-    query = params.get("query")
-    return (
-        {**params, "query": "anything"}
-        if isinstance(query, str) and query and query.isspace() and not query.isascii()
-        else params
-    )
-
-
-@wrong_params
-def query_blank_served(params: Json) -> Json:
-    return {**params, "query": "anything"} if params.get("query") == "" else params
-
-
-@wrong_params
-def query_counted_in_bytes(params: Json) -> Json:
-    if (
-        isinstance(query := params.get("query"), str)
-        and len(query.encode("utf-8", "surrogatepass")) > 1024
-        and len(query) <= 1024
-    ):
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def query_too_long_is_internal(params: Json) -> Json:
-    if isinstance(query := params.get("query"), str) and len(query) > 1024:
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
 
 
 def _in_brief(result: Json) -> Json:
@@ -111,13 +212,6 @@ def explained_on_request(params: Json, result: Json) -> Json:
     return {**result, "explanation": "by terms"} if params.get("explain") else result
 
 
-@wrong_params
-def query_without_nul(params: Json) -> Json:
-    if "\x00" in str(params.get("query")):
-        raise refuse("query")
-    return params
-
-
 class FirstZeroIsInternal(Fault):
     """Breaks down over the simplest of generated queries, once."""
 
@@ -130,35 +224,6 @@ class FirstZeroIsInternal(Fault):
         return params
 
 
-@wrong_params
-def query_huge_is_internal(params: Json) -> Json:
-    if len(str(params.get("query"))) > 50_000:
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
-
-
-def _refuse_characters(characters: str) -> Callable[[Json], Json]:
-    def refuse_characters(params: Json) -> Json:
-        if set(characters) & set(str(params.get("query")).strip()):
-            raise refuse("query")
-        return params
-
-    return refuse_characters
-
-
-query_without_marks = wrong_params(_refuse_characters("\u200e\u200f"))
-query_without_arabic_mark = wrong_params(_refuse_characters("\u061c"))
-query_without_c1 = wrong_params(_refuse_characters("\x80\x84\x86\x9f"))
-query_without_narrow_space = wrong_params(_refuse_characters("\u202f"))
-
-
-@wrong_params
-def surrogates_deadly(params: Json) -> Json:
-    if any("\ud800" <= character <= "\udfff" for character in str(params.get("query"))):
-        os._exit(1)
-    return params
-
-
 class NulDeadlyLater(Fault):
     """Answers a query with NUL, and ends soon after."""
 
@@ -166,20 +231,6 @@ class NulDeadlyLater(Fault):
         if method == SEARCH and params.get("query") == "anything\x00":
             threading.Timer(0.005, os._exit, [1]).start()
         return outcome
-
-
-@wrong_params
-def query_stripped_too_far(params: Json) -> Json:
-    if isinstance(query := params.get("query"), str) and query and not query.strip("\ufeff\x1c"):
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def query_blank_at_first_refused(params: Json) -> Json:
-    if isinstance(query := params.get("query"), str) and len(query) > 256 and not query[:256].strip():
-        raise refuse("query")
-    return params
 
 
 @wrong_params
@@ -200,56 +251,8 @@ def cursor_null_ignored(params: Json) -> Json:
 
 
 @wrong_params
-def limit_zero_served(params: Json) -> Json:
-    return {**params, "limit": 1} if params.get("limit") == 0 and params.get("limit") is not False else params
-
-
-@wrong_params
-def limit_string_served(params: Json) -> Json:
-    return {**params, "limit": 3} if params.get("limit") == "3" else params
-
-
-@wrong_params
-def limit_true_served(params: Json) -> Json:
-    return {**params, "limit": 1} if params.get("limit") is True else params
-
-
-@wrong_params
 def limit_null_served(params: Json) -> Json:
     return {name: value for name, value in params.items() if name != "limit" or value is not None}
-
-
-@wrong_params
-def limit_fraction_served(params: Json) -> Json:
-    return {**params, "limit": 2} if params.get("limit") == 2.5 else params
-
-
-@wrong_params
-def limit_float_refused(params: Json) -> Json:
-    if isinstance(params.get("limit"), float):
-        raise refuse("limit")
-    return params
-
-
-@wrong_params
-def limit_above_maximum_refused(params: Json) -> Json:
-    if isinstance(limit := params.get("limit"), int) and limit > 100:
-        raise refuse("limit")
-    return params
-
-
-@wrong_params
-def limit_hundred_refused(params: Json) -> Json:
-    if params.get("limit") == 100:
-        raise refuse("limit")
-    return params
-
-
-@wrong_params
-def limit_beyond_32_bits_refused(params: Json) -> Json:
-    if isinstance(limit := params.get("limit"), int) and limit >= 2**31:
-        raise refuse("limit")
-    return params
 
 
 @wrong_params
@@ -257,11 +260,6 @@ def progress_token_refused(params: Json) -> Json:
     if "progressToken" in member(params, "_meta"):
         raise RefusalError(-32603, "Internal server error", None)
     return params
-
-
-@wrong_params
-def limit_one_more(params: Json) -> Json:
-    return {**params, "limit": 8} if params.get("limit") == 7 else params
 
 
 class LimitBoundToCursor(Fault):
@@ -283,21 +281,6 @@ class LimitBoundToCursor(Fault):
         return outcome
 
 
-@wrong_error(-32602)
-def error_without_data(error: Json) -> Json:
-    return {**error, "data": None}
-
-
-@wrong_error(-32602)
-def error_data_text(error: Json) -> Json:
-    return {**error, "data": "query"}
-
-
-@wrong_error(-32602)
-def error_blames_query(error: Json) -> Json:
-    return {**error, "data": {"field": "query", "reason": "invalid"}}
-
-
 class RefusalDropsATool(Fault):
     """After a refused search the next listing lacks its first tool."""
 
@@ -312,50 +295,8 @@ class RefusalDropsATool(Fault):
 
 
 @wrong_params
-def limit_above_ten_as_twenty(params: Json) -> Json:
-    limit = params.get("limit")
-    return {**params, "limit": 20} if isinstance(limit, int) and 10 < limit < 20 else params
-
-
-@wrong_params
 def later_limit_forty_nine_as_fifty(params: Json) -> Json:
     return {**params, "limit": 50} if "cursor" in params and params.get("limit") == 49 else params
-
-
-@wrong_params
-def limit_in_steps_of_twenty(params: Json) -> Json:
-    limit = params.get("limit")
-    return {**params, "limit": -(-limit // 20) * 20} if isinstance(limit, int) and limit > 20 else params
-
-
-@wrong_params
-def limit_cut_before_it_is_looked_at(params: Json) -> Json:
-    limit = params.get("limit")
-    return {**params, "limit": min(50, limit)} if isinstance(limit, float) and limit > 50 else params
-
-
-@wrong_params
-def limit_in_32_bits(params: Json) -> Json:
-    """Keeps the low half, as a cast does."""
-    limit = params.get("limit")
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        return params
-    return {**params, "limit": (limit + 2**31) % 2**32 - 2**31}
-
-
-@wrong_params
-def limit_almost_integral_served(params: Json) -> Json:
-    limit = params.get("limit")
-    return (
-        {**params, "limit": round(limit)} if isinstance(limit, float) and abs(limit - round(limit)) < 1e-3 else params
-    )
-
-
-@wrong_params
-def limit_in_words_read(params: Json) -> Json:
-    """Reads what begins with a number, as `parseInt` does."""
-    limit = params.get("limit")
-    return {**params, "limit": 3} if limit == "3.0" else params
 
 
 @wrong_params
@@ -420,95 +361,6 @@ def page_size_obeyed(params: Json) -> Json:
 @wrong_params
 def query_looked_for_elsewhere(params: Json) -> Json:
     return {"query": params["q"], **params} if "q" in params else params
-
-
-@wrong_params
-def long_blank_query_served(params: Json) -> Json:
-    """Looks at the beginning of a query only."""
-    query = params.get("query")
-    return {**params, "query": "x"} if isinstance(query, str) and len(query) > 512 and query.isspace() else params
-
-
-@wrong_params
-def vertical_tab_kept(params: Json) -> Json:
-    query = params.get("query")
-    is_blank = isinstance(query, str) and query.isspace() and "\v" in query
-    return {**params, "query": "anything"} if is_blank else params
-
-
-@wrong_params
-def query_counted_in_utf_16(params: Json) -> Json:
-    query = params.get("query")
-    if isinstance(query, str) and len(query) <= 1024 < len(query.encode("utf-16-le", "surrogatepass")) / 2:
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def query_counted_after_normalization(params: Json) -> Json:
-    query = params.get("query")
-    if isinstance(query, str) and len(query) <= 1024 < len(unicodedata.normalize("NFKC", query)):
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def query_of_few_words(params: Json) -> Json:
-    if len(str(params.get("query")).split()) > 100:
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def million_characters_deadly(params: Json) -> Json:
-    if len(str(params.get("query"))) >= 1_000_000:
-        os._exit(1)
-    return params
-
-
-@wrong_params
-def stop_words_refused(params: Json) -> Json:
-    words = str(params.get("query")).split()
-    if words and all(word in {"a", "and", "of", "or", "the", "to"} for word in words):
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def search_syntax_is_internal(params: Json) -> Json:
-    if " NEAR(" in str(params.get("query")):
-        raise RefusalError(-32603, "syntax error", None)
-    return params
-
-
-@wrong_params
-def inherited_names_are_internal(params: Json) -> Json:
-    """Keeps words in an object that has members already."""
-    if {"__proto__", "constructor"} & {*str(params.get("query")).split()}:
-        raise RefusalError(-32603, "words.push is not a function", None)
-    return params
-
-
-@wrong_params
-def query_trimmed_of_information_separators(params: Json) -> Json:
-    query = params.get("query")
-    if isinstance(query, str) and query and not query.strip("\x1d\x1e\x1f"):
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def invisible_query_refused(params: Json) -> Json:
-    if str(params.get("query")) in {"\u2060", "\u200c", "\u200d", "\u3164"}:
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def single_letters_refused(params: Json) -> Json:
-    if len(str(params.get("query"))) == 1 and str(params.get("query")).isalpha():
-        raise refuse("query")
-    return params
 
 
 class BannedAfterRefusals(Fault):
@@ -600,11 +452,6 @@ def blank_served_with_a_limit(params: Json) -> Json:
     return {**params, "query": "anything"} if blank else params
 
 
-@wrong_params
-def line_separator_is_no_blank(params: Json) -> Json:
-    return {**params, "query": "anything"} if params.get("query") == "\u2028" else params
-
-
 class LaterPagesOfLatinOnly(SearchFault):
     """Keeps the query in a cursor that holds nothing but Latin letters."""
 
@@ -616,20 +463,6 @@ class LaterPagesOfLatinOnly(SearchFault):
         outcome = super().response(method, params, era, outcome)
         broken = "broken" in member(outcome, "result")
         return {"error": {"code": -32603, "message": "Internal server error"}} if broken else outcome
-
-
-@wrong_params
-def inherited_name_is_internal(params: Json) -> Json:
-    if params.get("query") in ("__proto__", "constructor", "hasOwnProperty"):
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
-
-
-@wrong_params
-def addresses_refused(params: Json) -> Json:
-    if "://" in str(params.get("query")):
-        raise refuse("query")
-    return params
 
 
 @wrong_params
@@ -670,70 +503,10 @@ class LongQueriesRefusedWithoutData(Fault):
 
 
 @wrong_params
-def queries_measured_in_capitals(params: Json) -> Json:
-    query = str(params.get("query"))
-    if len(query) <= 1024 < len(query.upper()):
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def last_operator_is_internal(params: Json) -> Json:
-    """Hands a query to an engine to which these words mean something that takes another one."""
-    if str(params.get("query")).endswith((" AND", " OR", " NOT")):
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
-
-
-@wrong_params
-def repetitions_refused(params: Json) -> Json:
-    words = str(params.get("query")).split()
-    if len(words) > 60 and len({*words}) < 5:
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def texts_of_many_lines_refused(params: Json) -> Json:
-    if str(params.get("query")).count("\n") > 20:
-        raise refuse("query")
-    return params
-
-
-@wrong_params
-def tab_refused(params: Json) -> Json:
-    if "\t" in str(params.get("query")).strip():
-        raise RefusalError(-32602, "invalid query", {"field": "query", "reason": "has a tab"})
-    return params
-
-
-@wrong_params
-def superscript_is_internal(params: Json) -> Json:
-    """Reads a number where there is a digit of any kind."""
-    if str(params.get("query")).isdigit() and not str(params["query"]).isdecimal():
-        raise RefusalError(-32603, "Internal server error", None)
-    return params
-
-
-@wrong_params
 def cursor_of_any_type_for_nothing(params: Json) -> Json:
     """Returns early where nothing matches, before the cursor is looked at."""
     odd = "qzx" in str(params.get("query")) and not isinstance(params.get("cursor"), str)
     return without(params, "cursor") if odd else params
-
-
-def _refused_with(text: str) -> type[Fault]:
-    @wrong_params
-    def refuse(params: Json) -> Json:
-        if text in str(params.get("query")):
-            raise RefusalError(-32602, "invalid query", {"field": "query", "reason": f"has {text!a}"})
-        return params
-
-    return refuse
-
-
-query_without_replacement_character = _refused_with("\ufffd")
-query_without_line_ends = _refused_with("\r\n")
 
 
 class _OfNothing(SearchFault):
@@ -742,8 +515,7 @@ class _OfNothing(SearchFault):
     member = ""
 
     def params(self, params: Json) -> Json:
-        served = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))["tools"]
-        if served or self.member not in params:
+        if served_catalog()["tools"] or self.member not in params:
             return params
         return {"query": "anything", **without(params, self.member)}
 
