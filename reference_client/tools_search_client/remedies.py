@@ -8,6 +8,8 @@ from tools_search_client.errors import Challenge, Failure, UnauthorizedError
 
 MORE_TIME: Final = "--timeout gives it more time"
 
+_HEADERS: Final = "`headers` in the configuration, or --header for --url"
+
 
 def with_remedy(failure: Failure | Exception) -> str:
     """Return the reason for a failure, with a remedy if there is one."""
@@ -21,5 +23,7 @@ def _remedy(challenge: Challenge) -> str:
     if challenge.status == 403 and challenge.scope:
         return f"sign in again to allow it that (`tools-search-client login --scope {challenge.scope!r}`)"
     if challenge.resource_metadata:
-        return "sign in with OAuth (`tools-search-client login`), or configure `headers` with a token"
-    return "configure the `headers` it requires, such as `Authorization`"
+        return (
+            f"sign in with OAuth (`tools-search-client login` with the same options), or send a token with {_HEADERS}"
+        )
+    return f"send what it requires, such as `Authorization`, with {_HEADERS}"

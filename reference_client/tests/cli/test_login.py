@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import webbrowser
 from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE, Popen
+from threading import Thread
 
 import httpx2
 import pytest
@@ -16,6 +20,33 @@ import pytest
 from .conftest import Run
 
 FOLLOWING = "import sys, httpx2; httpx2.get(sys.argv[1], follow_redirects=True)"
+
+
+@contextmanager
+def refusing_server() -> Generator[str]:
+    """Serve nothing but 401, and say nothing of OAuth."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join(timeout=30)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +68,7 @@ def test_a_server_that_asks_for_a_sign_in_is_searched_after_login_until_it_is_fo
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = run("search", "create an invoice", "--url", url)
     assert before.code == 1
-    assert "sign in with OAuth (`tools-search-client login`)" in before.errors
+    assert "sign in with OAuth (`tools-search-client login` with the same options)" in before.errors
     done = run("login", "--url", url, "--wait", "20", "--json")
     assert done.code == 0
     assert done.json == {"servers": [{"server": url, "status": "signedIn", "failure": None}]}
@@ -82,7 +113,24 @@ def test_login_says_where_nobody_comes_back(run: Run, url: str, tmp_path: Path, 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     outcome = run("login", "--url", url, "--wait", "0.1")
     assert (outcome.code, outcome.output) == (1, "")
-    assert "the sign-in failed: nobody signed in within 0.1 seconds" in outcome.errors
+    assert "the sign-in failed: nobody signed in within 0.1 seconds: run the command again; --wait" in outcome.errors
+
+
+def test_login_says_what_to_do_where_the_port_or_the_client_or_oauth_itself_is_of_no_use(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webbrowser, "open", partial(httpx2.get, follow_redirects=True))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        busy = run("login", "--url", url, "--port", port)
+    assert (busy.code, f"cannot listen on port {port}: " in busy.errors) == (2, True), busy.errors
+    secretive = run("login", "--url", url, "--wait", "20", "--client-id", "own")  # it has a secret
+    assert (secretive.code, "--client-secret-env" in secretive.errors) == (1, True), secretive.errors
+    with refusing_server() as address:
+        foreign = run("login", "--url", address)
+        assert (foreign.code, "with --client-id. A server that does not use OAuth" in foreign.errors) == (1, True)
+        assert "or --header for --url" in run("tools", "--url", address).errors
 
 
 def test_login_wants_a_server_with_an_address(run: Run, config: Path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import webbrowser
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import click
 from tools_search_hosts import HttpTarget
@@ -17,6 +18,16 @@ from tools_search_client.errors import HostError, ServerError
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull
+
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "Registration failed": "register a client there yourself and name it with --client-id. A server that does not use "
+    "OAuth needs a header instead",
+    "Token exchange failed": "if you used --client-id, check it, and whether the client has a secret, for "
+    "--client-secret-env",
+    "nobody signed in": "run the command again; --wait gives you more time",
+}
+"""What to do, by words of the reason for which a sign-in failed."""
 
 
 @click.command(
@@ -105,8 +116,13 @@ def login(
                 print_note(f"{name}: signed in" if asked else f"{name}: does not require signing in")
                 outcomes.append((name, "signedIn" if asked else "notRequired", None))
             except (ServerError, HostError) as error:
-                print_note(f"{name}: {error}")
-                outcomes.append((name, "failed", str(error)))
+                message = ": ".join([str(error), *(todo for words, todo in _REMEDIES.items() if words in str(error))])
+                print_note(f"{name}: {message}")
+                outcomes.append((name, "failed", message))
+            except OSError as error:  # of the listener; those of a connection are a `ServerError`
+                raise click.BadParameter(
+                    f"cannot listen on port {port}: {error.strerror or error}. Choose another one.", param_hint="--port"
+                ) from error
         return outcomes
 
     outcomes = run_until_signal(sign_in)

@@ -452,7 +452,9 @@ class _StoredGrant(_Grant):
 
 def _not_refreshed(reason: str) -> ServerUnavailableError:
     """Return the error for a refresh that failed temporarily, so that nobody has to sign in again."""
-    return ServerUnavailableError(f"the authorization could not be refreshed: {shorten(reason, _PROBLEM_CHARS)}")
+    return ServerUnavailableError(
+        f"the authorization could not be refreshed: {shorten(reason, _PROBLEM_CHARS)}; try again later"
+    )
 
 
 def _reason(response: httpx2.Response) -> str:
