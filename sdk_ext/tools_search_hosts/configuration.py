@@ -66,13 +66,16 @@ _EDITOR_FOLDERS: Final = frozenset({".vscode", ".cursor", ".zed", ".codex"})
 _ADD_ONE: Final = "add one under `mcpServers`"
 
 _TIMES: Final = ("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout")
-"""Hosts have other members with similar names, so an unknown one is not a mistake."""
+"""Hosts have other members with similar names, so an unknown one is a mistake only if it differs by about a letter."""
 
 _MIN_MILLISECONDS: Final = 1000
 """A `timeout` below this is in seconds. Hosts use different units, but none has timeouts of less than a second."""
 
 _NEAR: Final = 0.8
 """Minimum similarity from which two names count as spellings of the same one."""
+
+_NEAR_TIMES: Final = 0.95
+"""The same for a name that is similar to one of `_TIMES`."""
 
 
 class ConfigurationError(Exception):
@@ -221,12 +224,12 @@ def with_canonical_names(members: Mapping[str, Any], known: Collection[str]) -> 
     return {own_names[name]: value for name, value in members.items()}, problems
 
 
-def spelling_hints(members: Collection[str], known: Collection[str]) -> list[str]:
+def spelling_hints(members: Collection[str], known: Collection[str], least_similarity: float = _NEAR) -> list[str]:
     """Return a line for each unknown member with a name similar to a known one."""
     spelled = {name.lower(): name for name in known}
     lines: list[str] = []
     for name in members:
-        near = [] if name in known else get_close_matches(name.lower(), spelled, n=1, cutoff=_NEAR)
+        near = [] if name in known else get_close_matches(name.lower(), spelled, n=1, cutoff=least_similarity)
         lines += [f"`{name}` is unknown: did you mean `{spelled[match]}`?" for match in near]
     return lines
 
@@ -324,7 +327,7 @@ def _servers(members: Mapping[str, Any], variables: Variables, problems: list[st
             server = _server(name, own, replace(variables, expanded={}))
             if isinstance(server.target, UnusableTarget):
                 mistakes += server.target.problems
-            mistakes += spelling_hints(own, _KNOWN.difference(_TIMES))
+            mistakes += spelling_hints(own, _KNOWN.difference(_TIMES)) + spelling_hints(own, _TIMES, _NEAR_TIMES)
             servers.append(ServerEntry(name, UnusableTarget(tuple(mistakes))) if mistakes else server)
     return servers
 

@@ -29,7 +29,7 @@ def validation_problem(error: ErrorDetails, *place: str, known: Collection[str] 
         case "literal_error":
             expected = str(context["expected"]).replace("'", '"')
         case "greater_than" | "greater_than_equal" as kind:
-            expected = f"a number above {context['gt']}" if kind == "greater_than" else f"at least {context['ge']}"
+            expected = f"a number above {context['gt']:g}" if kind == "greater_than" else f"at least {context['ge']}"
         case kind if kind in _EXPECTED:
             expected = _EXPECTED[kind]
         case _:

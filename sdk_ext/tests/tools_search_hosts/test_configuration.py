@@ -43,7 +43,12 @@ from tools_search_hosts.formats import load_lenient_json
         ({"url": "https://me:s3cret@[host/"}, "`url` must be like https://host/mcp"),
         ({"url": "https://host:99999/?key=s3cret"}, "`url` must be like https://host/mcp"),
         ({"command": "x", "timeout": "s3cret"}, "`timeout` must be a number"),
-        ({"command": "x", "tool_timeout_sec": 0}, "`tool_timeout_sec` must be a number above 0"),
+        ({"command": "x", "tool_timeout_sec": 0}, "`tool_timeout_sec` must be a number above 0\n"),
+        (
+            {"command": "x", "startup_timout_sec": 5},
+            "`startup_timout_sec` is unknown: did you mean `startup_timeout_sec`?",
+        ),
+        ({"command": "x", "tool_timeout_secs": 5}, "`tool_timeout_secs` is unknown: did you mean `tool_timeout_sec`?"),
         ({"command": "x", "startup_timeout_sec": True}, "`startup_timeout_sec` must be a number"),
         ({"command": "x", "envFile": "/nowhere/${KEY}.env", "env": {"KEY": "s3cret"}}, "`envFile` cannot be read (No"),
         ({"command": "x", "env": {"KEY": "${input:key}"}}, "`env.KEY`: the input 'key' is not given: set"),
@@ -57,7 +62,7 @@ from tools_search_hosts.formats import load_lenient_json
 def test_a_mistake_is_named_by_its_place_and_gives_no_secret_away(members: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         read({"mcpServers": {"a": members}}, env={"KEY": "s3cret"})
-    assert f"server 'a': {told}" in str(refused.value)
+    assert f"server 'a': {told}" in f"{refused.value}\n"
     assert "s3cret" not in str(refused.value)
 
 
