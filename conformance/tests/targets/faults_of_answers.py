@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-import os
 import re
 import time
 import unicodedata
@@ -13,8 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import reduce
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from .faults import (
     EXTENSION_ID,
@@ -24,26 +22,28 @@ from .faults import (
     RefusalError,
     SearchFault,
     member,
+    served_catalog,
     session,
     without,
+    wrong_items,
     wrong_params,
     wrong_result,
 )
 
-
-@wrong_result
-def next_cursor_null(params: Json, result: Json) -> Json:
-    return {"nextCursor": None, **result}
-
-
-@wrong_result
-def no_match_is_null(params: Json, result: Json) -> Json:
-    return {**result, "tools": result["tools"] or None}
-
-
-@wrong_result
-def result_meta_text(params: Json, result: Json) -> Json:
-    return {**result, "_meta": "primary"}
+next_cursor_null = wrong_result(lambda _, result: {"nextCursor": None, **result})
+last_page_cursor_null = wrong_result(
+    lambda params, result: {"nextCursor": None, **result} if "cursor" in params else result
+)
+no_match_is_null = wrong_result(lambda _, result: {**result, "tools": result["tools"] or None})
+tools_by_name = wrong_result(lambda _, result: {**result, "tools": {tool["name"]: tool for tool in result["tools"]}})
+result_meta_text = wrong_result(lambda _, result: {**result, "_meta": "primary"})
+result_type_page = wrong_result(lambda _, result: {**result, "resultType": "page"})
+ttl_negative = wrong_result(lambda _, result: {**result, "ttlMs": -1})
+ttl_missing = wrong_result(lambda _, result: without(result, "ttlMs"))
+cache_scope_unknown = wrong_result(lambda _, result: {**result, "cacheScope": "shared"})
+cache_scope_changes = wrong_result(
+    lambda params, result: {**result, "cacheScope": "private" if "cursor" in params else "public"}
+)
 
 
 @wrong_result
@@ -51,31 +51,6 @@ def matches_key(params: Json, result: Json) -> Json:
     if params["query"].startswith("qzx"):
         result["matches"] = result.pop("tools")
     return result
-
-
-@wrong_result
-def result_type_page(params: Json, result: Json) -> Json:
-    return {**result, "resultType": "page"}
-
-
-@wrong_result
-def ttl_negative(params: Json, result: Json) -> Json:
-    return {**result, "ttlMs": -1}
-
-
-@wrong_result
-def ttl_missing(params: Json, result: Json) -> Json:
-    return without(result, "ttlMs")
-
-
-@wrong_result
-def cache_scope_unknown(params: Json, result: Json) -> Json:
-    return {**result, "cacheScope": "shared"}
-
-
-@wrong_result
-def cache_scope_changes(params: Json, result: Json) -> Json:
-    return {**result, "cacheScope": "private" if "cursor" in params else "public"}
 
 
 @wrong_result
@@ -89,11 +64,6 @@ def asks_for_input(params: Json, result: Json) -> Json:
         "params": {"mode": "form", "message": "Which?", "requestedSchema": schema},
     }
     return {"resultType": "input_required", "inputRequests": {"which": wanted}, "requestState": "s"}
-
-
-@wrong_result
-def last_page_cursor_null(params: Json, result: Json) -> Json:
-    return {"nextCursor": None, **result} if "cursor" in params else result
 
 
 @wrong_result
@@ -116,14 +86,8 @@ def _hits(result: Json, change: Json) -> Json:
     return {**result, "tools": tools}
 
 
-@wrong_result
-def score_in_percent(params: Json, result: Json) -> Json:
-    return _hits(result, {"score": 87.5})
-
-
-@wrong_result
-def matched_text(params: Json, result: Json) -> Json:
-    return _hits(result, {"matched": "name"})
+score_in_percent = wrong_result(lambda _, result: _hits(result, {"score": 87.5}))
+matched_text = wrong_result(lambda _, result: _hits(result, {"matched": "name"}))
 
 
 @wrong_result
@@ -155,27 +119,28 @@ class TotalReported(SearchFault):
         return {"total": total}
 
 
-class TotalInWords(TotalReported):
-    def reported(self, total: int, on_page: int) -> Json:
-        return {"_meta": {"com.example/summary": f"{total} tools match"}}
+def _total_as(report: Callable[[int, int], Json]) -> type[Fault]:
+    """Make a fault that adds the number of matches, reported with the number on the page in some way."""
+
+    class TotalAs(TotalReported):
+        def reported(self, total: int, on_page: int) -> Json:
+            return report(total, on_page)
+
+    return TotalAs
 
 
-class RemainderReported(TotalReported):
-    def reported(self, total: int, on_page: int) -> Json:
-        return {"remaining": total - on_page}
+total_in_words = _total_as(lambda total, _: {"_meta": {"com.example/summary": f"{total} tools match"}})
+remainder_reported = _total_as(lambda total, on_page: {"remaining": total - on_page})
+# Does not count on beyond ten.
+total_up_to_ten = _total_as(lambda total, _: {"hits": {"value": min(total, 10)}})
+total_of_groups = _total_as(lambda total, _: {"groups": {"one": total // 2, "other": total - total // 2}})
+matches_numbered = _total_as(lambda total, _: {"_meta": {"com.example/ranks": [*range(total)]}})
 
 
 class TotalOnLaterPages(TotalReported):
     def result(self, params: Json, result: Json) -> Json:
         changed = super().result(params, result)
         return changed if "cursor" in params else result
-
-
-class TotalUpToTen(TotalReported):
-    """Does not count on beyond ten."""
-
-    def reported(self, total: int, on_page: int) -> Json:
-        return {"hits": {"value": min(total, 10)}}
 
 
 class TotalUnderLargerLimits(TotalReported):
@@ -202,37 +167,6 @@ def unlisted_tool_found(params: Json, result: Json) -> Json:
     return result
 
 
-@wrong_result
-def descriptions_cut(params: Json, result: Json) -> Json:
-    tools = [
-        {**tool, "description": tool["description"][:40]} if "description" in tool else tool for tool in result["tools"]
-    ]
-    return {**result, "tools": tools}
-
-
-@wrong_result
-def descriptions_end_with_nul(params: Json, result: Json) -> Json:
-    tools = [
-        {**tool, "description": tool["description"].partition("\0")[0]} if "description" in tool else tool
-        for tool in result["tools"]
-    ]
-    return {**result, "tools": tools}
-
-
-@wrong_result
-def output_schema_left_out(params: Json, result: Json) -> Json:
-    return {**result, "tools": [without(tool, "outputSchema") for tool in result["tools"]]}
-
-
-@wrong_result
-def meta_left_out(params: Json, result: Json) -> Json:
-    return {**result, "tools": [without(tool, "_meta") for tool in result["tools"]]}
-
-
-def _wrong_tool(change: Callable[[Json], Json]) -> type[Fault]:
-    return wrong_result(lambda _, result: {**result, "tools": [change(tool) for tool in result["tools"]]})
-
-
 def _schema_without(tool: Json, name: str) -> Json:
     return {**tool, "inputSchema": without(tool["inputSchema"], name)}
 
@@ -241,15 +175,19 @@ def _described(tool: Json, change: Callable[[str], str]) -> Json:
     return {**tool, "description": change(tool["description"])} if "description" in tool else tool
 
 
-icons_left_out = _wrong_tool(lambda tool: without(tool, "icons"))
-unknown_members_left_out = _wrong_tool(lambda tool: without(tool, *(name for name in tool if name.startswith("x-"))))
-schema_dialect_left_out = _wrong_tool(lambda tool: _schema_without(tool, "$schema"))
-additional_properties_left_out = _wrong_tool(lambda tool: _schema_without(tool, "additionalProperties"))
-markup_escaped = _wrong_tool(lambda tool: {**tool, "title": html.escape(tool["title"])} if "title" in tool else tool)
-descriptions_cut_at_1000 = _wrong_tool(lambda tool: _described(tool, lambda text: text[:1000]))
-descriptions_printable = _wrong_tool(lambda tool: _described(tool, lambda text: re.sub("[\x01-\x08\x7f]", "", text)))
-descriptions_trimmed = _wrong_tool(lambda tool: _described(tool, str.strip))
-descriptions_composed = _wrong_tool(lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
+descriptions_cut = wrong_items(lambda tool: _described(tool, lambda text: text[:40]))
+descriptions_end_with_nul = wrong_items(lambda tool: _described(tool, lambda text: text.partition("\0")[0]))
+output_schema_left_out = wrong_items(lambda tool: without(tool, "outputSchema"))
+meta_left_out = wrong_items(lambda tool: without(tool, "_meta"))
+icons_left_out = wrong_items(lambda tool: without(tool, "icons"))
+unknown_members_left_out = wrong_items(lambda tool: without(tool, *(name for name in tool if name.startswith("x-"))))
+schema_dialect_left_out = wrong_items(lambda tool: _schema_without(tool, "$schema"))
+additional_properties_left_out = wrong_items(lambda tool: _schema_without(tool, "additionalProperties"))
+markup_escaped = wrong_items(lambda tool: {**tool, "title": html.escape(tool["title"])} if "title" in tool else tool)
+descriptions_cut_at_1000 = wrong_items(lambda tool: _described(tool, lambda text: text[:1000]))
+descriptions_printable = wrong_items(lambda tool: _described(tool, lambda text: re.sub("[\x01-\x08\x7f]", "", text)))
+descriptions_trimmed = wrong_items(lambda tool: _described(tool, str.strip))
+descriptions_composed = wrong_items(lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
 
 
 @wrong_result
@@ -257,11 +195,6 @@ def later_hits_summarized(params: Json, result: Json) -> Json:
     """Defines the ten best in full."""
     summaries = [{**tool, "inputSchema": {"type": "object"}} for tool in result["tools"][10:]]
     return {**result, "tools": [*result["tools"][:10], *summaries]}
-
-
-@wrong_result
-def tools_by_name(params: Json, result: Json) -> Json:
-    return {**result, "tools": {tool["name"]: tool for tool in result["tools"]}}
 
 
 class LegacyOutputSchemaAny(Fault):
@@ -478,30 +411,15 @@ greek_capitals_match_nothing = _unmatched(lambda c: "\u0391" <= c <= "\u03a9")
 astral_capitals_match_nothing = _unmatched(lambda c: c.isupper() and c > "\uffff")
 
 
-class _OfNothing(SearchFault):
-    """Answers where no tool is listed."""
-
-    def result(self, params: Json, result: Json) -> Json:
-        catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-        return result if catalog["tools"] else self.of_nothing(result)
-
-    def of_nothing(self, result: Json) -> Json:
-        return {**result, "tools": None}
+def _of_nothing(change: Callable[[Json], Json]) -> type[Fault]:
+    """Make a fault of the results where no tool is listed."""
+    return wrong_result(lambda _, result: result if served_catalog()["tools"] else change(result))
 
 
-class NothingIsNull(_OfNothing):
-    """Encodes an empty list that was never made as `null`."""
-
-
-class NothingIsUntyped(_OfNothing):
-    def of_nothing(self, result: Json) -> Json:
-        nothing: Json = {"tools": []}
-        return nothing | {name: result[name] for name in ("ttlMs", "cacheScope") if name in result}
-
-
-class NothingIsUncached(_OfNothing):
-    def of_nothing(self, result: Json) -> Json:
-        return without(result, "ttlMs", "cacheScope")
+# Encodes an empty list that was never made as `null`.
+nothing_is_null = _of_nothing(lambda result: {**result, "tools": None})
+nothing_is_untyped = _of_nothing(lambda result: without(result, "resultType"))
+nothing_is_uncached = _of_nothing(lambda result: without(result, "ttlMs", "cacheScope"))
 
 
 def _words(*texts: object) -> set[str]:
@@ -538,14 +456,14 @@ capital_sharp_s_kept = _wrong_match(lambda query, tool: "ẞ" in query)
 sharp_s_kept = _wrong_match(lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))
 
 
-@wrong_result
-def names_without_terms_unsearched(params: Json, result: Json) -> Json:
-    return result if _words(params["query"]) else {**result, "tools": []}
+def _unmatched_queries(when: Callable[[str], bool]) -> type[Fault]:
+    return wrong_result(lambda params, result: {**result, "tools": []} if when(params["query"]) else result)
 
 
-@wrong_result
-def exact_name_beside_nel(params: Json, result: Json) -> Json:
-    return {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
+names_without_terms_unsearched = _unmatched_queries(lambda query: not _words(query))
+exact_name_beside_nel = wrong_result(
+    lambda params, result: {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
+)
 
 
 @wrong_result
@@ -559,14 +477,14 @@ def _without_zeros(members: Json) -> Json:
     return {name: value for name, value in members.items() if value not in (0, False)}
 
 
-zeros_left_out = _wrong_tool(
+zeros_left_out = wrong_items(
     lambda tool: {**tool, "inputSchema": json.loads(json.dumps(tool["inputSchema"]), object_hook=_without_zeros)}
 )
-empty_titles_left_out = _wrong_tool(lambda tool: tool if tool.get("title") != "" else without(tool, "title"))
-plain_meta_left_out = _wrong_tool(
+empty_titles_left_out = wrong_items(lambda tool: tool if tool.get("title") != "" else without(tool, "title"))
+plain_meta_left_out = wrong_items(
     lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if "/" in key}}
 )
-second_icons_left_out = _wrong_tool(lambda tool: {**tool, "icons": tool["icons"][:1]} if "icons" in tool else tool)
+second_icons_left_out = wrong_items(lambda tool: {**tool, "icons": tool["icons"][:1]} if "icons" in tool else tool)
 
 
 @wrong_result
@@ -619,21 +537,19 @@ class CallsOfNamesInAsciiOnly(Fault):
         return params
 
 
-class CallsOfTrimmedNames(Fault):
-    def request(self, method: str, params: Json, era: str) -> Json:
-        return {**params, "name": str(params.get("name")).strip()} if method == "tools/call" else params
+def _calls_of(name_read: Callable[[str], str]) -> type[Fault]:
+    """Make a fault that calls tools by other names than those that calls have."""
+
+    class CallsOf(Fault):
+        def request(self, method: str, params: Json, era: str) -> Json:
+            return {**params, "name": name_read(str(params.get("name")))} if method == "tools/call" else params
+
+    return CallsOf
 
 
-class CallsOfComposedNames(Fault):
-    form: Literal["NFC", "NFKC"] = "NFKC"
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        composed = unicodedata.normalize(self.form, str(params.get("name")))
-        return {**params, "name": composed} if method == "tools/call" else params
-
-
-class CallsOfCanonicallyComposedNames(CallsOfComposedNames):
-    form = "NFC"
+calls_of_trimmed_names = _calls_of(str.strip)
+calls_of_composed_names = _calls_of(lambda name: unicodedata.normalize("NFKC", name))
+calls_of_canonically_composed_names = _calls_of(lambda name: unicodedata.normalize("NFC", name))
 
 
 @wrong_result
@@ -670,22 +586,18 @@ class ExactNameOnSecondPage(SearchFault):
         return "second-" + hashlib.sha256(str(params.get("query")).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _catalog() -> list[Json]:
-    return json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))["tools"]
-
-
 class OnlyToolUnfound(SearchFault):
     """Gives a word no weight that every tool has, as each word of the only one."""
 
     def result(self, params: Json, result: Json) -> Json:
-        return {**result, "tools": []} if len(_catalog()) == 1 else result
+        return {**result, "tools": []} if len(served_catalog()["tools"]) == 1 else result
 
 
 class ExactNameAmongCandidates(SearchFault):
     """Looks for a tool of that name among the first fifty tools that have the word."""
 
     def result(self, params: Json, result: Json) -> Json:
-        query, tools, found = params["query"], _catalog(), result["tools"]
+        query, tools, found = params["query"], served_catalog()["tools"], result["tools"]
         if "cursor" in params or not found or found[0]["name"] != query:
             return result
         ahead = tools[: next(place for place, tool in enumerate(tools) if tool["name"] == query)]
@@ -693,50 +605,48 @@ class ExactNameAmongCandidates(SearchFault):
         return {**result, "tools": [candidates[0], *found[1:]]} if len(candidates) >= 50 else result
 
 
-class _BestOnly(SearchFault):
-    """Finds the best few and no more, on however many pages."""
+def _best_only(most: int) -> type[Fault]:
+    """Make a fault that finds the best few and no more, on however many pages."""
 
-    most = 5
+    class BestOnly(SearchFault):
+        def __init__(self) -> None:
+            self.left: dict[str, int] = {}
 
-    def __init__(self) -> None:
-        self.left: dict[str, int] = {}
+        def result(self, params: Json, result: Json) -> Json:
+            left = self.left.get(params.get("cursor", ""), most)
+            result["tools"] = result["tools"][:left]
+            left -= len(result["tools"])
+            if left and "nextCursor" in result:
+                self.left[result["nextCursor"]] = left
+            return result if left else without(result, "nextCursor")
 
-    def result(self, params: Json, result: Json) -> Json:
-        left = self.left.get(params.get("cursor", ""), self.most)
-        result["tools"] = result["tools"][:left]
-        left -= len(result["tools"])
-        if left and "nextCursor" in result:
-            self.left[result["nextCursor"]] = left
-        return result if left else without(result, "nextCursor")
-
-
-class BestFiveOnly(_BestOnly):
-    pass
+    return BestOnly
 
 
-class BestHundredOnly(_BestOnly):
-    most = 100
+best_five_only = _best_only(5)
+best_hundred_only = _best_only(100)
 
 
-@wrong_params
-def symbols_are_error(params: Json) -> Json:
-    if re.fullmatch(r"[\U0001f300-\U0001faff]+", str(params.get("query"))):
-        raise RefusalError(-32602, "nothing to search for", {"field": "query", "reason": "has no letter"})
-    return params
+def _refused_as_error(code: int, when: Callable[[Json], bool]) -> type[Fault]:
+    """Make a fault that refuses some searches."""
+
+    @wrong_params
+    def refuse(params: Json) -> Json:
+        if when(params):
+            data = {"field": "query", "reason": "has no letter"} if code == -32602 else None
+            raise RefusalError(code, "nothing found", data)
+        return params
+
+    return refuse
 
 
-@wrong_params
-def no_match_is_error(params: Json) -> Json:
-    if str(params.get("query")).startswith("qzx"):
-        raise RefusalError(-32603, "nothing found", None)
-    return params
-
-
-@wrong_params
-def no_match_under_limits_is_error(params: Json) -> Json:
-    if str(params.get("query")).startswith("qzx") and "limit" in params:
-        raise RefusalError(-32603, "nothing found", None)
-    return params
+symbols_are_error = _refused_as_error(
+    -32602, lambda params: re.fullmatch(r"[\U0001f300-\U0001faff]+", str(params.get("query"))) is not None
+)
+no_match_is_error = _refused_as_error(-32603, lambda params: str(params.get("query")).startswith("qzx"))
+no_match_under_limits_is_error = _refused_as_error(
+    -32603, lambda params: str(params.get("query")).startswith("qzx") and "limit" in params
+)
 
 
 class Shuffled(SearchFault):
@@ -785,16 +695,6 @@ class TotalOnTheLastPage(TotalReported):
     def result(self, params: Json, result: Json) -> Json:
         changed = super().result(params, result)
         return result if "nextCursor" in result else changed
-
-
-class TotalOfGroups(TotalReported):
-    def reported(self, total: int, on_page: int) -> Json:
-        return {"groups": {"one": total // 2, "other": total - total // 2}}
-
-
-class MatchesNumbered(TotalReported):
-    def reported(self, total: int, on_page: int) -> Json:
-        return {"_meta": {"com.example/ranks": [*range(total)]}}
 
 
 class CallsOfTheLatestSearchOnly(Fault):
@@ -982,10 +882,10 @@ def second_of_names_alike_unknown(params: Json, result: Json) -> Json:
     return {**result, "tools": []} if alike else result
 
 
-title_of_annotations = _wrong_tool(
+title_of_annotations = wrong_items(
     lambda tool: {**tool, "title": tool["annotations"]["title"]} if "title" in tool.get("annotations", {}) else tool
 )
-descriptions_escaped = _wrong_tool(lambda tool: _described(tool, lambda text: html.escape(text, quote=False)))
+descriptions_escaped = wrong_items(lambda tool: _described(tool, lambda text: html.escape(text, quote=False)))
 
 
 def _changed_texts(change: Callable[[str], str]) -> type[Fault]:

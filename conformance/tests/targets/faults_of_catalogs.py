@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from .faults import SEARCH, Fault, Json, member, without, wrong_result
+from .faults import SEARCH, Fault, Json, member, without, wrong_items
 
 
 def _wrong_schema(change: Callable[[Json], Json]) -> type[Fault]:
@@ -22,11 +22,7 @@ def _wrong_schema(change: Callable[[Json], Json]) -> type[Fault]:
             return change({key: through(held) for key, held in value.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
         return value
 
-    def change_schemas(_: Json, result: Json) -> Json:
-        tools = [{**tool, "inputSchema": through(tool["inputSchema"])} for tool in result["tools"]]
-        return {**result, "tools": tools}
-
-    return wrong_result(change_schemas)
+    return wrong_items(lambda tool: {**tool, "inputSchema": through(tool["inputSchema"])})
 
 
 reference_siblings_left_out = _wrong_schema(lambda schema: {"$ref": schema["$ref"]} if "$ref" in schema else schema)
@@ -43,15 +39,13 @@ long_enumerations_cut = _wrong_schema(lambda schema: {k: v[:100] if k == "enum" 
 names_composed = _wrong_schema(lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
 
 
-@wrong_result
-def marks_left_out(params: Json, result: Json) -> Json:
-    tools = [
+marks_left_out = wrong_items(
+    lambda tool: (
         {**tool, "description": re.sub("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]", "", tool["description"])}
         if "description" in tool
         else tool
-        for tool in result["tools"]
-    ]
-    return {**result, "tools": tools}
+    )
+)
 
 
 def _cut(value: Any, levels: int) -> Any:
@@ -60,9 +54,7 @@ def _cut(value: Any, levels: int) -> Any:
     return value
 
 
-@wrong_result
-def deep_schemas_cut(params: Json, result: Json) -> Json:
-    return {**result, "tools": [{**tool, "inputSchema": _cut(tool["inputSchema"], 12)} for tool in result["tools"]]}
+deep_schemas_cut = wrong_items(lambda tool: {**tool, "inputSchema": _cut(tool["inputSchema"], 12)})
 
 
 class _Forgetful(Fault, ABC):

@@ -8,9 +8,7 @@ import os
 import secrets
 import threading
 import time
-from abc import abstractmethod
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from .faults import (
@@ -21,9 +19,11 @@ from .faults import (
     RefusalError,
     SearchFault,
     member,
+    served_catalog,
     without,
     wrong_error,
     wrong_result,
+    wrong_settings,
 )
 
 
@@ -147,14 +147,18 @@ class ChangeMakesCursorsInternal(_Changes):
         return super().response(method, params, era, outcome)
 
 
-class CancelIgnored(Fault):
-    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
-        return []
+def _cancelling(ended: Callable[[list[Any]], list[Any]]) -> type[Fault]:
+    """Make a fault in whose server a cancellation ends some of the requests in flight, whichever it is of."""
+
+    class Cancelling(Fault):
+        def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+            return ended(in_flight)
+
+    return Cancelling
 
 
-class CancelTakesAll(Fault):
-    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
-        return in_flight
+cancel_ignored = _cancelling(lambda _: [])
+cancel_takes_all = _cancelling(lambda in_flight: in_flight)
 
 
 class CancelTakesTheSame(Fault):
@@ -173,34 +177,27 @@ class CancelTakesTheSame(Fault):
         return [each for each in in_flight if self.queries[each] == self.queries.get(number)]
 
 
-class _OtherSearchesCancelled(Fault):
-    """Knows the method of each request, and cancels searches for tools as it should."""
+def _cancelling_others(ended: Callable[[list[Any]], list[Any]]) -> type[Fault]:
+    """Make such a fault of the searches that are not for tools, which are cancelled as they should."""
 
-    def __init__(self) -> None:
-        self.methods: dict[Any, Any] = {}
+    class CancellingOthers(Fault):
+        def __init__(self) -> None:
+            self.methods: dict[Any, Any] = {}
 
-    def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
-        for line in stdin:
-            message: Json = json.loads(line)
-            self.methods[message.get("id")] = message.get("method")
-            yield line
+        def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
+            for line in stdin:
+                message: Json = json.loads(line)
+                self.methods[message.get("id")] = message.get("method")
+                yield line
 
-    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
-        return [number] if self.methods.get(number) in (None, SEARCH) else self.others_cancelled(in_flight)
+        def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+            return [number] if self.methods.get(number) in (None, SEARCH) else ended(in_flight)
 
-    @abstractmethod
-    def others_cancelled(self, in_flight: list[Any]) -> list[Any]:
-        """Return the ids of the requests that end when another search than one for tools is cancelled."""
-
-
-class OtherCancellationsIgnored(_OtherSearchesCancelled):
-    def others_cancelled(self, in_flight: list[Any]) -> list[Any]:
-        return []
+    return CancellingOthers
 
 
-class OtherCancellationsTakeAll(_OtherSearchesCancelled):
-    def others_cancelled(self, in_flight: list[Any]) -> list[Any]:
-        return in_flight
+other_cancellations_ignored = _cancelling_others(lambda _: [])
+other_cancellations_take_all = _cancelling_others(lambda in_flight: in_flight)
 
 
 class CancelOfNothingEnds(Fault):
@@ -245,46 +242,40 @@ class CancelledSearchesKeepTheirThreads(CancelledSearchesKeepTheirPlaces):
         return params
 
 
-def _catalog() -> Json:
-    return json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-
-
 def _hidden() -> dict[str, Json]:
     """Return the tools that anybody does not see, by name."""
-    catalog = _catalog()
+    catalog = served_catalog()
     names = {name for hidden in member(catalog, "hidden").values() for name in hidden}
     return {tool["name"]: tool for tool in catalog["tools"] if tool["name"] in names}
 
 
-class CatalogSizeReported(Fault):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        capabilities = member(member(outcome, "result"), "capabilities")
-        for place in ("extensions", "experimental"):
-            if EXTENSION_ID in member(capabilities, place):
-                settings = capabilities[place][EXTENSION_ID]
-                capabilities[place][EXTENSION_ID] = {**settings, "catalogSize": len(_catalog()["tools"])}
-        return outcome
+catalog_size_reported = wrong_settings(lambda settings: {**settings, "catalogSize": len(served_catalog()["tools"])})
 
 
-class TopicsOfHiddenTools(Fault):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        capabilities = member(member(outcome, "result"), "capabilities")
-        published = [member(member(tool, "_meta"), EXTENSION_ID).get("group") for tool in _catalog()["tools"]]
-        topics = [*dict.fromkeys(filter(None, published))]
-        for place in ("extensions", "experimental"):
-            if topics and EXTENSION_ID in member(capabilities, place):
-                capabilities[place][EXTENSION_ID] = {**capabilities[place][EXTENSION_ID], "topics": topics}
-        return outcome
+@wrong_settings
+def topics_of_hidden_tools(settings: Json) -> Json:
+    published = [member(member(tool, "_meta"), EXTENSION_ID).get("group") for tool in served_catalog()["tools"]]
+    topics = [*dict.fromkeys(filter(None, published))]
+    return {**settings, "topics": topics} if topics else settings
 
 
-@wrong_result
-def cache_scope_public(params: Json, result: Json) -> Json:
-    return {**result, "cacheScope": "public"} if "cacheScope" in result else result
+def _public(when: Callable[[Json, Json], bool]) -> type[Fault]:
+    """Make a fault that lets anybody keep some results."""
+    return wrong_result(
+        lambda params, result: (
+            {**result, "cacheScope": "public"} if "cacheScope" in result and when(params, result) else result
+        )
+    )
+
+
+cache_scope_public = _public(lambda params, result: True)
+cache_scope_public_of_nothing = _public(lambda params, result: not result["tools"])
+cache_scope_public_of_later_pages = _public(lambda params, result: "cursor" in params)
 
 
 @wrong_result
 def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
-    share = 1 / (1 + math.log1p(len(_catalog()["tools"])))
+    share = 1 / (1 + math.log1p(len(served_catalog()["tools"])))
     for tool in result["tools"]:
         tool["_meta"][EXTENSION_ID] = {**tool["_meta"][EXTENSION_ID], "score": share}
     return result
@@ -307,7 +298,7 @@ def hidden_tool_found_by_name(params: Json, result: Json) -> Json:
 
 @wrong_error(-32602)
 def whole_catalog_in_error_text(error: Json) -> Json:
-    return {**error, "message": f"{error['message']}; none of {len(_catalog()['tools'])} tools was searched"}
+    return {**error, "message": f"{error['message']}; none of {len(served_catalog()['tools'])} tools was searched"}
 
 
 class CallsUnauthorized(Fault):
@@ -352,16 +343,6 @@ class CursorShowsHiddenTools(Fault):
             modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if era == "2026-07-28" else {}
             return {"result": {**modern, **result, "tools": tools}}
         return outcome
-
-
-@wrong_result
-def cache_scope_public_of_nothing(params: Json, result: Json) -> Json:
-    return {**result, "cacheScope": "public"} if "cacheScope" in result and not result["tools"] else result
-
-
-@wrong_result
-def cache_scope_public_of_later_pages(params: Json, result: Json) -> Json:
-    return {**result, "cacheScope": "public"} if "cacheScope" in result and "cursor" in params else result
 
 
 class CallAuthorizedOnce(Fault):
@@ -448,8 +429,8 @@ class EmptiedIsNull(Fault):
     had = False
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        self.had = self.had or bool(_catalog()["tools"])
-        if method == SEARCH and "result" in outcome and self.had and not _catalog()["tools"]:
+        self.had = self.had or bool(served_catalog()["tools"])
+        if method == SEARCH and "result" in outcome and self.had and not served_catalog()["tools"]:
             return {"result": {**outcome["result"], "tools": None}}
         return outcome
 
@@ -547,7 +528,7 @@ class AnswersKeptForTheRestricted(AnswersKeptForAllCallers):
         return token
 
     def result(self, params: Json, result: Json) -> Json:
-        restricted = getattr(self.caller, "token", "") in member(_catalog(), "hidden")
+        restricted = getattr(self.caller, "token", "") in member(served_catalog(), "hidden")
         return super().result(params, result) if restricted else result
 
 
@@ -574,8 +555,8 @@ class EmptiedCatalogIsInternal(SearchFault):
     served = False
 
     def result(self, params: Json, result: Json) -> Json:
-        self.served = self.served or bool(_catalog()["tools"])
-        if self.served and not _catalog()["tools"]:
+        self.served = self.served or bool(served_catalog()["tools"])
+        if self.served and not served_catalog()["tools"]:
             raise RefusalError(-32603, "Internal error", None)
         return result
 
@@ -606,7 +587,7 @@ class LegacyLaterPagesAsModern(Fault):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method == SEARCH and era != "2026-07-28" and "cursor" in params and "result" in outcome:
-            whole = {tool["name"]: member(tool, "outputSchema") for tool in _catalog()["tools"]}
+            whole = {tool["name"]: member(tool, "outputSchema") for tool in served_catalog()["tools"]}
             for tool in outcome["result"]["tools"]:
                 if whole[tool["name"]]:
                     tool["outputSchema"] = whole[tool["name"]]

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from io import BufferedIOBase
 from typing import Any, BinaryIO, Final
@@ -225,14 +225,24 @@ class BusyWithAnotherCode(_Busy):
     refusal = RefusalError(-32000, "Too many searches at once", {"retryAfterMs": 20})
 
 
-class IdDigitsAsNumber(Fault):
-    def id(self, value: Any) -> Any:
-        return int(value) if isinstance(value, str) and value.isdigit() else value
+def _id_read(reading: Callable[[Any], Any], of: type = object) -> type[Fault]:
+    """Make a fault that answers ids of a type with other ones."""
+
+    class IdRead(Fault):
+        def id(self, value: Any) -> Any:
+            return reading(value) if isinstance(value, of) else value
+
+    return IdRead
 
 
-class IdsAsText(Fault):
-    def id(self, value: Any) -> Any:
-        return str(value)
+id_digits_as_number = _id_read(lambda value: int(value) if value.isdigit() else value, str)
+ids_as_text = _id_read(str)
+id_falsy_lost = _id_read(lambda value: value or None)
+id_of_32_bits = _id_read(lambda value: value % 2**32 if value > 0 else value, int)
+id_of_ascii = _id_read(lambda value: value.encode("ascii", "replace").decode(), str)
+id_letters_folded = _id_read(str.lower, str)
+id_composed = _id_read(lambda value: unicodedata.normalize("NFC", value), str)
+id_cut_off = _id_read(lambda value: value[:255], str)
 
 
 class RefusalsWithoutId(Fault):
@@ -258,21 +268,6 @@ class IdsOfRefusalsAsText(Fault):
     def is_wrong(self, method: str, outcome: Json) -> bool:
         """Return whether the id of this answer is text."""
         return "error" in outcome
-
-
-class IdFalsyLost(Fault):
-    def id(self, value: Any) -> Any:
-        return value or None
-
-
-class IdOf32Bits(Fault):
-    def id(self, value: Any) -> Any:
-        return value % 2**32 if isinstance(value, int) and value > 0 else value
-
-
-class IdOfAscii(Fault):
-    def id(self, value: Any) -> Any:
-        return value.encode("ascii", "replace").decode() if isinstance(value, str) else value
 
 
 class IdsByTheirText(Fault):
@@ -301,9 +296,8 @@ class ErrorCodeAsText(Fault):
         return re.sub(rb'("error": {"code": )(-?[0-9]+)', rb'\1"\2"', data)
 
 
-@wrong_error(-32602)
-def error_without_message(error: Json) -> Json:
-    return without(error, "message")
+error_without_message = wrong_error(-32602)(lambda error: without(error, "message"))
+versions_unlisted = wrong_error(-32022)(lambda error: {**error, "data": None})
 
 
 class NotificationRefused(Fault):
@@ -319,9 +313,20 @@ class SearchWithoutIdAnswered(Fault):
         return found if message["method"] == SEARCH else None
 
 
-class NotificationStatus200(Fault):
-    def status(self, code: int | None, status: int) -> int:
-        return 200 if status == 202 else status
+def _status_200(when: Callable[[int | None, int], bool]) -> type[Fault]:
+    """Make a fault that sends the HTTP status 200 in place of some other one, by the error code and the status."""
+
+    class Status200(Fault):
+        def status(self, code: int | None, status: int) -> int:
+            return 200 if when(code, status) else status
+
+    return Status200
+
+
+notification_status_200 = _status_200(lambda _, status: status == 202)
+header_mismatch_status_200 = _status_200(lambda code, _: code == -32020)
+gate_status_200 = _status_200(lambda code, _: code == -32021)
+params_status_200 = _status_200(lambda code, _: code == -32602)
 
 
 class CapabilitiesOptional(Fault):
@@ -352,30 +357,19 @@ class VersionCheckedOnce(AnyVersionServed):
         return params
 
 
-@wrong_error(-32022)
-def versions_unlisted(error: Json) -> Json:
-    return {**error, "data": None}
+def _noise(line: bytes) -> type[Fault]:
+    """Make a fault that follows each answer to a search with a line that is no message."""
+
+    class Noise(Fault):
+        def bytes(self, message: Json, data: bytes) -> bytes:
+            return data + b"\n" + line if message.get("method") == SEARCH else data
+
+    return Noise
 
 
-class _Noise(Fault):
-    """Follows each answer to a search with a line that is no message."""
-
-    line: bytes
-
-    def bytes(self, message: Json, data: bytes) -> bytes:
-        return data + b"\n" + self.line if message.get("method") == SEARCH else data
-
-
-class StdoutLog(_Noise):
-    line = b"searched"
-
-
-class StdoutJsonLog(_Noise):
-    line = b'{"level": "info", "event": "searched"}'
-
-
-class StdoutBlankLines(_Noise):
-    line = b""
+stdout_log = _noise(b"searched")
+stdout_json_log = _noise(b'{"level": "info", "event": "searched"}')
+stdout_blank_lines = _noise(b"")
 
 
 class StdoutBanner(Fault):
@@ -434,24 +428,30 @@ class PartsOfBodiesDecodedAlone(Fault):
         return text.encode()
 
 
-class QueryLogged(SearchFault):
-    def params(self, params: Json) -> Json:
-        sys.stderr.write(f"searching for {params.get('query')}\n")
-        return params
+def _logged(line: Callable[[Json], str], *, refused_alone: bool = False) -> type[Fault]:
+    """Make a fault that writes something of each search, or of each refused one, to the standard error."""
+
+    class Logged(Fault):
+        def request(self, method: str, params: Json, era: str) -> Json:
+            if method == SEARCH and not refused_alone:
+                sys.stderr.write(line(params))
+            return params
+
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            if method == SEARCH and refused_alone and "error" in outcome:
+                sys.stderr.write(line(params))
+            return outcome
+
+    return Logged
 
 
-class RefusedQueryLogged(Fault):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and "error" in outcome:
-            sys.stderr.write(f"refused: {params}\n")
-        return outcome
-
-
-class QueryOfRefusedCursorLogged(Fault):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and "error" in outcome and isinstance(params.get("cursor"), str):
-            sys.stderr.write(f"no cursor of {params.get('query')!r}\n")
-        return outcome
+query_logged = _logged(lambda params: f"searching for {params.get('query')}\n")
+query_logged_in_part = _logged(lambda params: f"SEARCH {str(params.get('query'))[:12].upper()}…\n")
+refused_query_logged = _logged(lambda params: f"refused: {params}\n", refused_alone=True)
+query_of_refused_cursor_logged = _logged(
+    lambda params: f"no cursor of {params.get('query')!r}\n" if isinstance(params.get("cursor"), str) else "",
+    refused_alone=True,
+)
 
 
 class StdoutGoodbye(Fault):
@@ -489,11 +489,6 @@ class NameHeaderRequired(Fault):
             raise RefusalError(self.code, "Mcp-Name is missing", None)
 
 
-class HeaderMismatchStatus200(Fault):
-    def status(self, code: int | None, status: int) -> int:
-        return 200 if code == -32020 else status
-
-
 _method_agrees: Final = ContextVar("method agrees", default=True)
 
 
@@ -519,21 +514,6 @@ class HeaderValuesWithoutCase(Fault):
         super().method_header(message, value.lower() if value is not None else None)
 
 
-class IdLettersFolded(Fault):
-    def id(self, value: Any) -> Any:
-        return value.lower() if isinstance(value, str) else value
-
-
-class IdComposed(Fault):
-    def id(self, value: Any) -> Any:
-        return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
-
-
-class IdCutOff(Fault):
-    def id(self, value: Any) -> Any:
-        return value[:255] if isinstance(value, str) else value
-
-
 class BusyByStatus(_Busy):
     """Refuses with an error of its own and the status of a proxy."""
 
@@ -552,12 +532,6 @@ class NameHeaderRequiredOfWideCharacters(NameHeaderRequired):
 
     def wanted(self, params: Json) -> bool:
         return "🧾" in str(params.get("query"))
-
-
-class QueryLoggedInPart(SearchFault):
-    def params(self, params: Json) -> Json:
-        sys.stderr.write(f"SEARCH {str(params.get('query'))[:12].upper()}…\n")
-        return params
 
 
 class CallsNameTheirSearch(Fault):

@@ -2,109 +2,73 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, session, without, wrong_error
+from .faults import (
+    EXTENSION_ID,
+    SEARCH,
+    Fault,
+    Json,
+    RefusalError,
+    SearchFault,
+    member,
+    served_catalog,
+    session,
+    without,
+    wrong_capabilities,
+    wrong_error,
+    wrong_settings,
+)
 
 META: Final = "io.modelcontextprotocol/"
 
 
-class _Capabilities(Fault, ABC):
-    methods = ("server/discover", "initialize")
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method in self.methods and "result" in outcome:
-            self.change(outcome["result"]["capabilities"])
-        return outcome
-
-    @abstractmethod
-    def change(self, capabilities: Json) -> None: ...
+def _extensions(capabilities: Json, place: str = "extensions") -> Json:
+    held: Any = capabilities.get(place)
+    return held if isinstance(held, dict) else {}  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
-class NotDiscovered(_Capabilities):
-    methods = ("server/discover",)
-
-    def change(self, capabilities: Json) -> None:
-        del capabilities["extensions"]
+def _refused() -> RefusalError:
+    return RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
 
 
-class AdvertisedAsTrue(_Capabilities):
-    methods = ("server/discover",)
+not_discovered = wrong_capabilities(lambda capabilities: without(capabilities, "extensions"), "server/discover")
+advertised_as_true = wrong_capabilities(
+    lambda capabilities: {**capabilities, "extensions": {EXTENSION_ID: True}}, "server/discover"
+)
+tools_undeclared = wrong_capabilities(lambda capabilities: without(capabilities, "tools"))
+legacy_experimental_missing = wrong_capabilities(
+    lambda capabilities: without(capabilities, "experimental"), "initialize"
+)
+legacy_extensions_missing = wrong_capabilities(lambda capabilities: without(capabilities, "extensions"), "initialize")
+legacy_unadvertised = wrong_capabilities(
+    lambda capabilities: without(capabilities, "extensions", "experimental"), "initialize"
+)
+legacy_places_differ = wrong_capabilities(
+    lambda capabilities: {
+        **capabilities,
+        "experimental": {EXTENSION_ID: {**capabilities["extensions"][EXTENSION_ID], "catalogSize": 1}},
+    },
+    "initialize",
+)
 
-    def change(self, capabilities: Json) -> None:
-        capabilities["extensions"] = {EXTENSION_ID: True}
-
-
-class ToolsUndeclared(_Capabilities):
-    def change(self, capabilities: Json) -> None:
-        del capabilities["tools"]
-
-
-class LegacyExperimentalMissing(_Capabilities):
-    methods = ("initialize",)
-
-    def change(self, capabilities: Json) -> None:
-        del capabilities["experimental"]
-
-
-class LegacyExtensionsMissing(_Capabilities):
-    methods = ("initialize",)
-
-    def change(self, capabilities: Json) -> None:
-        del capabilities["extensions"]
-
-
-class LegacyUnadvertised(_Capabilities):
-    methods = ("initialize",)
-
-    def change(self, capabilities: Json) -> None:
-        del capabilities["extensions"]
-        del capabilities["experimental"]
-
-
-class LegacyPlacesDiffer(_Capabilities):
-    methods = ("initialize",)
-
-    def change(self, capabilities: Json) -> None:
-        capabilities["experimental"] = {EXTENSION_ID: {**capabilities["extensions"][EXTENSION_ID], "catalogSize": 1}}
-
-
-class _Settings(_Capabilities):
-    settings: ClassVar[Json]
-
-    def change(self, capabilities: Json) -> None:
-        for place in ("extensions", "experimental"):
-            if place in capabilities:
-                capabilities[place] = {EXTENSION_ID: {**capabilities[place][EXTENSION_ID], **self.settings}}
-
-
-class SettingsString(_Settings):
-    settings: ClassVar[Json] = {"maxLimit": "50"}
-
-
-class SettingsNegative(_Settings):
-    settings: ClassVar[Json] = {"catalogSize": -1}
-
-
-class SettingsTopicsAsText(_Settings):
-    settings: ClassVar[Json] = {"topics": "orchards, weather"}
-
-
-class MaxLimitOfOne(_Settings):
-    settings: ClassVar[Json] = {"maxLimit": 1}
-
-
-class MaxLimitExceededByFew(_Settings):
-    settings: ClassVar[Json] = {"maxLimit": 49}
-
-
-class MaxLimitExceeded(_Settings):
-    settings: ClassVar[Json] = {"maxLimit": 6}
+settings_string = wrong_settings(lambda settings: {**settings, "maxLimit": "50"})
+settings_negative = wrong_settings(lambda settings: {**settings, "catalogSize": -1})
+settings_topics_as_text = wrong_settings(lambda settings: {**settings, "topics": "orchards, weather"})
+max_limit_of_one = wrong_settings(lambda settings: {**settings, "maxLimit": 1})
+max_limit_exceeded_by_few = wrong_settings(lambda settings: {**settings, "maxLimit": 49})
+max_limit_exceeded = wrong_settings(lambda settings: {**settings, "maxLimit": 6})
+# Has the number of tools for the maximum, also where that is zero.
+settings_of_nothing = wrong_settings(
+    lambda settings: settings if settings["catalogSize"] else {"catalogSize": 0, "maxLimit": 0}
+)
+# Counts no further than a thousand, and says so.
+size_in_words_of_many = wrong_settings(
+    lambda settings: {**settings, "catalogSize": "1000+"} if settings["catalogSize"] > 1000 else settings
+)
 
 
 class _Declares(Fault, ABC):
@@ -128,9 +92,79 @@ class _Declares(Fault, ABC):
         return outcome
 
 
-class GateAnyExtension(_Declares):
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return bool(set(capabilities.get("extensions") or ()) - {EXTENSION_ID})
+def _gate_open(to: Callable[[Json], bool]) -> type[Fault]:
+    """Make a fault that lets some clients through the gate for the capabilities that they declared."""
+
+    class GateOpen(_Declares):
+        def lets_in(self, params: Json, capabilities: Any) -> bool:
+            return to(capabilities)
+
+    return GateOpen
+
+
+def _gate_open_for(searches: Callable[[Json], bool]) -> type[Fault]:
+    """Make a fault that lets everybody through the gate for some searches."""
+
+    class GateOpenFor(_Declares):
+        def lets_in(self, params: Json, capabilities: Any) -> bool:
+            return searches(params)
+
+    return GateOpenFor
+
+
+def _others(capabilities: Json) -> Json:
+    """Return what a client declared of other extensions."""
+    return without(_extensions(capabilities), EXTENSION_ID)
+
+
+gate_any_extension = _gate_open(lambda capabilities: bool(set(capabilities.get("extensions") or ()) - {EXTENSION_ID}))
+gate_without_case = _gate_open(lambda capabilities: any(name.lower() == EXTENSION_ID for name in _others(capabilities)))
+# Finds the member of the capabilities in any case of its name, as some decoders into structures do.
+gate_of_members_without_case = _gate_open(
+    lambda capabilities: any(name != "extensions" and name.lower() == "extensions" for name in capabilities)
+)
+gate_by_beginning = _gate_open(
+    lambda capabilities: any(name.startswith(EXTENSION_ID) for name in _others(capabilities))
+)
+gate_by_end = _gate_open(lambda capabilities: any(name.endswith("/tools-search") for name in _others(capabilities)))
+# Finds the identifier wherever it stands in the capabilities.
+gate_by_search_in_text = _gate_open(lambda capabilities: f"'{EXTENSION_ID}'" in str(_others(capabilities)))
+# Asks whether the identifier is in `extensions`, be it an object or not.
+gate_by_membership = _gate_open(
+    lambda capabilities: (
+        isinstance(capabilities.get("extensions"), str | list) and EXTENSION_ID in capabilities["extensions"]
+    )
+)
+declaration_experimental = _gate_open(lambda capabilities: EXTENSION_ID in (capabilities.get("experimental") or ()))
+gate_at_first_pages_only = _gate_open_for(lambda params: isinstance(params.get("cursor"), str))
+# Lets searches with a limit pass.
+gate_without_limits_only = _gate_open_for(
+    lambda params: "limit" in params and "cursor" not in params and "anything" in str(params.get("query"))
+)
+# Lets pass what a client sends while its user types.
+gate_of_phrases_only = _gate_open_for(lambda params: 0 < len(str(params.get("query", "")).strip()) < 3)
+
+
+def _declaration_read(reading: Callable[[Any], Any]) -> type[Fault]:
+    """Make a fault that takes declarations for other ones, or for none."""
+
+    class DeclarationRead(Fault):
+        def declaration(self, declared: Any) -> Any:
+            return reading(declared)
+
+    return DeclarationRead
+
+
+declaration_any_truth = _declaration_read(lambda declared: {} if declared or isinstance(declared, dict) else None)
+declaration_array = _declaration_read(lambda declared: {} if isinstance(declared, list) else declared)
+# Takes any value but `null` for a declaration that says nothing more.
+declaration_falsy = _declaration_read(
+    lambda declared: {} if declared in (0, "") and not isinstance(declared, list) else declared
+)
+declaration_switched_off = _declaration_read(
+    lambda declared: None if _extensions({"": declared}, "").get("enabled") is False else declared
+)
+gate_open_where_nothing_is_served = _declaration_read(lambda declared: declared if served_catalog()["tools"] else {})
 
 
 class GateRemembersSearches(_Declares):
@@ -149,21 +183,6 @@ class GateRemembersSearches(_Declares):
 
     def _key(self, params: Json) -> str:
         return str({name: value for name, value in params.items() if name != "_meta"})
-
-
-class DeclarationAnyTruth(Fault):
-    def declaration(self, declared: Any) -> Any:
-        return {} if declared or isinstance(declared, dict) else None
-
-
-class DeclarationArray(Fault):
-    def declaration(self, declared: Any) -> Any:
-        return {} if isinstance(declared, list) else declared
-
-
-class DeclarationExperimental(_Declares):
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return EXTENSION_ID in (capabilities.get("experimental") or ())
 
 
 class LegacyDeclarationFatal(Fault):
@@ -191,61 +210,74 @@ class DeclarationClosed(Fault):
         return params
 
 
-class LegacyGated(Fault):
+class _LegacySessions(Fault):
+    """Knows which legacy sessions began with a declaration of some kind."""
+
     def __init__(self) -> None:
-        self.declared: set[str] = set()
+        self.known: set[str] = set()
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "initialize" and EXTENSION_ID in member(member(params, "capabilities"), "extensions"):
-            self.declared.add(session.get())
-        if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared:
-            raise RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
+        if method == "initialize" and self.is_known(member(params, "capabilities")):
+            self.known.add(session.get())
         return params
 
-
-class LegacyGatedAsUnknown(LegacyGated):
-    """Does not know the method for a legacy client that did not declare the extension."""
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        try:
-            return super().request(method, params, era)
-        except RefusalError:
-            raise RefusalError(-32601, "Method not found", None) from None
+    def is_known(self, capabilities: Json) -> bool:
+        """Return whether a declaration is of that kind: by default, whether it is one of this extension."""
+        return EXTENSION_ID in member(capabilities, "extensions")
 
 
-class LegacyUndeclaredRefusedAsInvalid(LegacyGated):
-    """Calls the parameters wrong of a legacy client that did not declare the extension."""
+def _legacy_refused(refusal: Callable[[], RefusalError], known: Callable[[Json], bool] | None = None) -> type[Fault]:
+    """Make a fault that refuses searches after `known` declarations, or those of clients that did not declare."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        try:
-            return super().request(method, params, era)
-        except RefusalError:
-            raise RefusalError(-32602, "declare it", {"field": "_meta"}) from None
+    class LegacyRefused(_LegacySessions):
+        def is_known(self, capabilities: Json) -> bool:
+            return known(capabilities) if known else super().is_known(capabilities)
 
+        def request(self, method: str, params: Json, era: str) -> Json:
+            super().request(method, params, era)
+            refused = (session.get() in self.known) == (known is not None)
+            if method == SEARCH and era != "2026-07-28" and refused:
+                raise refusal()
+            return params
 
-@wrong_error(-32021)
-def gate_without_data(error: Json) -> Json:
-    return {**error, "data": None}
-
-
-@wrong_error(-32021)
-def gate_other_code(error: Json) -> Json:
-    return {**error, "code": -32600}
+    return LegacyRefused
 
 
-class _Status(Fault):
-    code: int
+legacy_gated = _legacy_refused(_refused)
+legacy_gated_as_unknown = _legacy_refused(lambda: RefusalError(-32601, "Method not found", None))
+legacy_undeclared_refused_as_invalid = _legacy_refused(lambda: RefusalError(-32602, "declare it", {"field": "_meta"}))
+legacy_experimental_gated = _legacy_refused(
+    _refused, lambda capabilities: EXTENSION_ID in _extensions(capabilities, "experimental")
+)
+# Takes a handshake with `true` or `null`, and no search after it.
+legacy_true_gated = _legacy_refused(
+    lambda: RefusalError(-32602, "declare it", {"field": "_meta", "reason": "true"}),
+    lambda capabilities: _extensions(capabilities).get(EXTENSION_ID) is True,
+)
+legacy_null_gated = _legacy_refused(
+    lambda: RefusalError(-32602, "declare it", {"field": "_meta", "reason": "null"}),
+    lambda capabilities: _extensions(capabilities).get(EXTENSION_ID, {}) is None,
+)
 
-    def status(self, code: int | None, status: int) -> int:
-        return 200 if code == self.code else status
+
+gate_without_data = wrong_error(-32021)(lambda error: {**error, "data": None})
+gate_other_code = wrong_error(-32021)(lambda error: {**error, "code": -32600})
 
 
-class GateStatus200(_Status):
-    code = -32021
+class LegacyUndeclaredFindsNothing(_LegacySessions):
+    """Serves a legacy client that did not declare the extension without any tool."""
+
+    tools: ClassVar[list[Json] | None] = []
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        undeclared = era != "2026-07-28" and session.get() not in self.known
+        return {"result": {"tools": self.tools}} if method == SEARCH and undeclared and "result" in outcome else outcome
 
 
-class ParamsStatus200(_Status):
-    code = -32602
+class LegacyUndeclaredGetsNull(LegacyUndeclaredFindsNothing):
+    """Has no tools for such a client, not even an empty list."""
+
+    tools = None
 
 
 class MethodHeaderIgnored(Fault):
@@ -259,15 +291,6 @@ class MethodHeaderOptional(Fault):
             super().method_header(message, value)
 
 
-def _extensions(capabilities: Json) -> Json:
-    held: Any = capabilities.get("extensions")
-    return held if isinstance(held, dict) else {}  # pyright: ignore[reportUnknownVariableType] - JSON
-
-
-def _refused() -> RefusalError:
-    return RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
-
-
 class GateRemembersConnections(_Declares):
     """Takes the first declaration of a process for those of all later requests."""
 
@@ -276,49 +299,6 @@ class GateRemembersConnections(_Declares):
     def lets_in(self, params: Json, capabilities: Any) -> bool:
         self.declared = self.declared or isinstance(_extensions(capabilities).get(EXTENSION_ID), dict)
         return self.declared
-
-
-class GateWithoutCase(_Declares):
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return any(name != EXTENSION_ID and name.lower() == EXTENSION_ID for name in _extensions(capabilities))
-
-
-class GateOfMembersWithoutCase(_Declares):
-    """Finds the member of the capabilities in any case of its name, as some decoders into structures do."""
-
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return any(name != "extensions" and name.lower() == "extensions" for name in capabilities)
-
-
-class GateByBeginning(_Declares):
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return any(name != EXTENSION_ID and name.startswith(EXTENSION_ID) for name in _extensions(capabilities))
-
-
-class GateByEnd(_Declares):
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return any(name != EXTENSION_ID and name.endswith("/tools-search") for name in _extensions(capabilities))
-
-
-class GateBySearchInText(_Declares):
-    """Finds the identifier wherever it stands in the capabilities."""
-
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        elsewhere = {name: held for name, held in _extensions(capabilities).items() if name != EXTENSION_ID}
-        return f"'{EXTENSION_ID}'" in str(elsewhere)
-
-
-class GateByMembership(_Declares):
-    """Asks whether the identifier is in `extensions`, be it an object or not."""
-
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        extensions: Any = capabilities.get("extensions")
-        return isinstance(extensions, str | list) and EXTENSION_ID in extensions
-
-
-class GateAtFirstPagesOnly(_Declares):
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return isinstance(params.get("cursor"), str)
 
 
 class DeclarationAlone(Fault):
@@ -336,11 +316,6 @@ class DeclarationAlone(Fault):
         if method == SEARCH and len(_extensions(capabilities)) > 1:
             raise _refused()
         return params
-
-
-class DeclarationSwitchedOff(Fault):
-    def declaration(self, declared: Any) -> Any:
-        return None if _extensions({"extensions": declared}).get("enabled") is False else declared
 
 
 class SearchUnregistered(Fault):
@@ -389,59 +364,18 @@ class LegacyAdvertisedInTheLatestRevisionOnly(Fault):
         return outcome
 
 
-def _declares_legacy(params: Json, place: str) -> bool:
-    held: Any = member(params, "capabilities").get(place)
-    return isinstance(held, dict) and EXTENSION_ID in held
-
-
 class LegacyAdvertisedWhereDeclared(Fault):
     """Advertises in the place where the client declared, or in both."""
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == "initialize" and "result" in outcome and _declares_legacy(params, "experimental"):
+        if (
+            method == "initialize"
+            and "result" in outcome
+            and EXTENSION_ID in _extensions(member(params, "capabilities"), "experimental")
+        ):
             outcome["result"] = {**outcome["result"], "protocolVersion": params["protocolVersion"]}
             del outcome["result"]["capabilities"]["extensions"]
         return outcome
-
-
-class LegacyExperimentalGated(Fault):
-    """Refuses the searches of a legacy client that declared in the other place."""
-
-    def __init__(self) -> None:
-        self.gated: set[str] = set()
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "initialize" and _declares_legacy(params, "experimental"):
-            self.gated.add(session.get())
-        if method == SEARCH and session.get() in self.gated:
-            raise _refused()
-        return params
-
-
-class LegacyTrueGated(Fault):
-    """Takes a handshake with `true`, and no search after it."""
-
-    def __init__(self) -> None:
-        self.gated: set[str] = set()
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "initialize" and _extensions(member(params, "capabilities")).get(EXTENSION_ID) is True:
-            self.gated.add(session.get())
-        if method == SEARCH and session.get() in self.gated:
-            raise RefusalError(-32602, "declare it", {"field": "_meta", "reason": "true"})
-        return params
-
-
-class LegacyUndeclaredGetsNull(LegacyGated):
-    """Has no tools for a legacy client that did not declare the extension, not even an empty list."""
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared and "result" in outcome:
-            return {"result": {"tools": None}}
-        return outcome
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        return super().request(method, params, era) if method == "initialize" else params
 
 
 class DeclarationBringsLess(Fault):
@@ -474,8 +408,7 @@ class MaxLimitOfLargeNumbers(SearchFault):
         if not isinstance(limit, int) or limit < 2**31 or "cursor" in params or "nextCursor" not in result:
             return result
         found = {tool["name"] for tool in result["tools"]}
-        catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-        more = [tool for tool in catalog["tools"] if tool["name"] not in found]
+        more = [tool for tool in served_catalog()["tools"] if tool["name"] not in found]
         return {**without(result, "nextCursor"), "tools": [*result["tools"], *more]}
 
 
@@ -495,51 +428,12 @@ class OlderListsInBrief(Fault):
         return outcome
 
 
-class SettingsOfNothing(_Capabilities):
-    """Has the number of tools for the maximum, also where that is zero."""
-
-    def change(self, capabilities: Json) -> None:
-        for place in ("extensions", "experimental"):
-            if place in capabilities and not capabilities[place][EXTENSION_ID]["catalogSize"]:
-                capabilities[place] = {EXTENSION_ID: {"catalogSize": 0, "maxLimit": 0}}
-
-
-class SizeInWordsOfMany(_Capabilities):
-    """Counts no further than a thousand, and says so."""
-
-    def change(self, capabilities: Json) -> None:
-        for place in ("extensions", "experimental"):
-            if place in capabilities and capabilities[place][EXTENSION_ID]["catalogSize"] > 1000:
-                capabilities[place] = {EXTENSION_ID: {**capabilities[place][EXTENSION_ID], "catalogSize": "1000+"}}
-
-
-class GateWithoutLimitsOnly(_Declares):
-    """Lets searches with a limit pass."""
-
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return "limit" in params and "cursor" not in params and "anything" in str(params.get("query"))
-
-
-class GateOfPhrasesOnly(_Declares):
-    """Lets pass what a client sends while its user types."""
-
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        return 0 < len(str(params.get("query", "")).strip()) < 3
-
-
 class GateOfPagesAsUnknown(Fault):
     """Does not know the method where a client that declared nothing asks for a second page."""
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         gated = method == SEARCH and member(outcome, "error").get("code") == -32021
         return {"error": {"code": -32601, "message": "Method not found"}} if gated and "cursor" in params else outcome
-
-
-class DeclarationFalsy(Fault):
-    """Takes any value but `null` for a declaration that says nothing more."""
-
-    def declaration(self, declared: Any) -> Any:
-        return {} if declared in (0, "") and not isinstance(declared, list) else declared
 
 
 class DeclarationLimitsPages(SearchFault):
@@ -549,18 +443,6 @@ class DeclarationLimitsPages(SearchFault):
         declared = _extensions(member(member(params, "_meta"), f"{META}clientCapabilities")).get(EXTENSION_ID)
         most: Any = member({"it": declared}, "it").get("maxLimit") if isinstance(declared, dict) else None
         return {"limit": most, **params} if isinstance(most, int) else params
-
-
-class LegacyUndeclaredFindsNothing(LegacyGated):
-    """Serves a legacy client that did not declare the extension without any tool."""
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared and "result" in outcome:
-            return {"result": {"tools": []}}
-        return outcome
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        return super().request(method, params, era) if method == "initialize" else params
 
 
 class LegacyOlderRevisionUnserved(Fault):
@@ -582,20 +464,6 @@ class LegacyOlderRevisionUnserved(Fault):
         return outcome
 
 
-class LegacyNullGated(Fault):
-    """Refuses the searches of a legacy client that declared `null`."""
-
-    def __init__(self) -> None:
-        self.null: set[str] = set()
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "initialize" and _extensions(member(params, "capabilities")).get(EXTENSION_ID, {}) is None:
-            self.null.add(session.get())
-        if method == SEARCH and session.get() in self.null:
-            raise RefusalError(-32602, "declare it", {"field": "_meta", "reason": "null"})
-        return params
-
-
 class FirstSessionOnly(Fault):
     """Has the method registered for the first legacy session that searches, and for no later one."""
 
@@ -607,12 +475,6 @@ class FirstSessionOnly(Fault):
             if session.get() != self.first:
                 raise RefusalError(-32601, "Method not found", method)
         return params
-
-
-class GateOpenWhereNothingIsServed(Fault):
-    def declaration(self, declared: Any) -> Any:
-        served = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))["tools"]
-        return declared if served else {}
 
 
 class GateOpenedByLegacyClients(Fault):

@@ -9,11 +9,29 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from .faults import EXTENSION_ID, SEARCH, Elsewhere, Fault, Json, RefusalError, member, without
+from .faults import (
+    EXTENSION_ID,
+    MEMBERS,
+    SEARCH,
+    Advertising,
+    Elsewhere,
+    Fault,
+    Json,
+    RefusalError,
+    SearchFault,
+    member,
+    served_catalog,
+    without,
+    wrong_capabilities,
+    wrong_items,
+    wrong_result,
+    wrong_result_of,
+    wrong_settings,
+)
 from .faults_of_messages import IdsOfRefusalsAsText
 from .faults_of_pages import EmptyCursorOfAnyQuery
 
@@ -26,129 +44,76 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-class _Opens(Fault):
-    """Changes what a discovery or a handshake says of the server."""
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method not in ("server/discover", "initialize") or "result" not in outcome:
-            return outcome
-        capabilities = self.capabilities(outcome["result"]["capabilities"])
-        return {"result": {**outcome["result"], "capabilities": capabilities}}
-
-    def capabilities(self, capabilities: Json) -> Json:
-        places = (place for place in ("extensions", "experimental") if place in capabilities)
-        return {
-            **capabilities,
-            **{place: {EXTENSION_ID: self.settings(capabilities[place][EXTENSION_ID])} for place in places},
-        }
-
-    def settings(self, settings: Json) -> Json:
-        return settings
+def _other_settings(name: str, **wrong: Any) -> type[Fault]:
+    """Make a fault of the settings for other searches, where they are advertised."""
+    return wrong_settings(
+        lambda settings: {**settings, name: {**settings[name], **wrong}} if name in settings else settings
+    )
 
 
-def _without_capability(name: str) -> type[Fault]:
-    class WithoutCapability(_Opens):
-        def capabilities(self, capabilities: Json) -> Json:
-            return without(capabilities, name)
-
-    return WithoutCapability
-
-
-resources_undeclared = _without_capability("resources")
-prompts_undeclared = _without_capability("prompts")
-
-
-def _wrong_settings(name: str, **wrong: Any) -> type[Fault]:
-    class WrongSettings(_Opens):
-        def settings(self, settings: Json) -> Json:
-            return {**settings, name: {**settings[name], **wrong}} if name in settings else settings
-
-    return WrongSettings
+resources_undeclared = wrong_capabilities(lambda capabilities: without(capabilities, "resources"))
+prompts_undeclared = wrong_capabilities(lambda capabilities: without(capabilities, "prompts"))
+contents_in_words = _other_settings("resources", contents="yes")
+prompts_size_as_text = _other_settings("prompts", catalogSize="22")
+# Advertises another maximum than it has.
+templates_limit_of_others = _other_settings("resources", maxLimit=7)
+prompts_true = wrong_settings(lambda settings: {**settings, "prompts": True} if "prompts" in settings else settings)
+# Serves the search for prompts, and does not say so.
+prompts_unadvertised = wrong_settings(lambda settings: without(settings, "prompts"))
+resources_unadvertised_in_legacy = wrong_settings(lambda settings: without(settings, "resources"), "initialize")
 
 
-contents_in_words = _wrong_settings("resources", contents="yes")
-prompts_size_as_text = _wrong_settings("prompts", catalogSize="22")
-templates_limit_of_others = _wrong_settings("resources", maxLimit=7)
-"""Advertises another maximum than it has."""
+def _unserved(unserved: str, when: Callable[[], bool] = lambda: True) -> type[Fault]:
+    """Make a fault that does not know a method, or takes it for unknown at times."""
+
+    class Unserved(Fault):
+        def request(self, method: str, params: Json, era: str) -> Json:
+            if method == unserved and when():
+                raise RefusalError(-32601, "Method not found", method)
+            return params
+
+    return Unserved
 
 
-class PromptsTrue(_Opens):
-    def settings(self, settings: Json) -> Json:
-        return {**settings, "prompts": True} if "prompts" in settings else settings
+templates_unserved = _unserved("resources/templates/search")
+prompts_unserved = _unserved("prompts/search")
+# Where the catalog has none of them.
+no_templates_unknown = _unserved("resources/templates/search", lambda: not served_catalog().get("resourceTemplates"))
+no_prompts_unknown = _unserved("prompts/search", lambda: not served_catalog().get("prompts"))
 
 
-class _Unserved(Fault):
-    method = ""
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == self.method:
-            raise RefusalError(-32601, "Method not found", method)
-        return params
+def _renamed(value: Json, old: str, new: str) -> Json:
+    return {(new if name == old else name): held for name, held in value.items()}
 
 
-class TemplatesUnserved(_Unserved):
-    method = "resources/templates/search"
+_wrong_resources = partial(wrong_items, method="resources/search")
+_wrong_templates = partial(wrong_items, method="resources/templates/search")
+_wrong_prompts = partial(wrong_items, method="prompts/search")
 
-
-class PromptsUnserved(_Unserved):
-    method = "prompts/search"
-
-
-def _wrong_result(search: str) -> Callable[[Callable[[Json, Json], Json]], type[Fault]]:
-    """Make a fault of a function from the params and the result of a method to another result."""
-
-    def make(change: Callable[[Json, Json], Json]) -> type[Fault]:
-        class WrongResult(Fault):
-            def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-                if method != search or "result" not in outcome:
-                    return outcome
-                return {"result": change(params, dict(outcome["result"]))}
-
-        return WrongResult
-
-    return make
-
-
-def _each(name: str, change: Callable[[Json], Json]) -> Callable[[Json, Json], Json]:
-    return lambda params, result: {**result, name: [change(item) for item in result[name]]}
-
-
-prompts_under_tools = _wrong_result("prompts/search")(
-    lambda params, result: {("tools" if name == "prompts" else name): value for name, value in result.items()}
+prompts_under_tools = wrong_result(lambda _, result: _renamed(result, "prompts", "tools"), method="prompts/search")
+templates_under_resources = wrong_result(
+    lambda _, result: _renamed(result, "resourceTemplates", "resources"), method="resources/templates/search"
 )
-templates_under_resources = _wrong_result("resources/templates/search")(
-    lambda params, result: {("resources" if k == "resourceTemplates" else k): value for k, value in result.items()}
+templates_as_resources = _wrong_templates(lambda item: _renamed(item, "uriTemplate", "uri"))
+annotations_lost = _wrong_templates(lambda item: without(item, "annotations"))
+sizes_lost = _wrong_resources(lambda item: without(item, "size"))
+mime_types_lost = _wrong_resources(lambda item: without(item, "mimeType"))
+priorities_of_zero_lost = _wrong_resources(
+    lambda item: {**item, "annotations": {}} if item.get("annotations") == {"priority": 0} else item
 )
-templates_as_resources = _wrong_result("resources/templates/search")(
-    _each("resourceTemplates", lambda item: {("uri" if k == "uriTemplate" else k): v for k, v in item.items()})
-)
-prompt_arguments_lost = _wrong_result("prompts/search")(_each("prompts", lambda item: without(item, "arguments")))
-prompt_arguments_by_name = _wrong_result("prompts/search")(
-    _each(
-        "prompts",
-        lambda item: {
-            **item,
-            **({"arguments": [{"name": each["name"]} for each in item["arguments"]]} if "arguments" in item else {}),
-        },
+prompt_arguments_lost = _wrong_prompts(lambda item: without(item, "arguments"))
+prompt_arguments_by_name = _wrong_prompts(
+    lambda item: (
+        {**item, "arguments": [{"name": argument["name"]} for argument in item["arguments"]]}
+        if "arguments" in item
+        else item
     )
 )
-sizes_lost = _wrong_result("resources/search")(_each("resources", lambda item: without(item, "size")))
-annotations_lost = _wrong_result("resources/templates/search")(
-    _each("resourceTemplates", lambda item: without(item, "annotations"))
-)
-priorities_of_zero_lost = _wrong_result("resources/search")(
-    _each("resources", lambda item: {**item, "annotations": {}} if item.get("annotations") == {"priority": 0} else item)
-)
-empty_arguments_lost = _wrong_result("prompts/search")(
-    _each("prompts", lambda item: item if item.get("arguments") else without(item, "arguments"))
-)
-mime_types_lost = _wrong_result("resources/search")(_each("resources", lambda item: without(item, "mimeType")))
-prompts_with_schemas = _wrong_result("prompts/search")(
-    _each("prompts", lambda item: {**item, "inputSchema": {"type": "object"}})
-)
+empty_arguments_lost = _wrong_prompts(lambda item: item if item.get("arguments") else without(item, "arguments"))
+prompts_with_schemas = _wrong_prompts(lambda item: {**item, "inputSchema": {"type": "object"}})
 
 
-@_wrong_result("resources/search")
+@wrong_result_of("resources/search")
 def resources_told_apart_by_name(params: Json, result: Json) -> Json:
     kept = {item["name"]: item for item in reversed(result["resources"])}
     return {**result, "resources": [item for item in result["resources"] if kept[item["name"]] is item]}
@@ -166,8 +131,8 @@ def _moved_back(name: str, sought: Callable[[Json], str]) -> Callable[[Json, Jso
     return change
 
 
-exact_uri_second = _wrong_result("resources/search")(_moved_back("resources", lambda item: item["uri"]))
-exact_template_second = _wrong_result("resources/templates/search")(
+exact_uri_second = wrong_result_of("resources/search")(_moved_back("resources", lambda item: item["uri"]))
+exact_template_second = wrong_result_of("resources/templates/search")(
     _moved_back("resourceTemplates", lambda item: item["uriTemplate"])
 )
 
@@ -184,7 +149,7 @@ def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], b
             query = str(params.get("query")).strip()
             if method != confused or not items:
                 return outcome
-            catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+            catalog = served_catalog()
             named = next((item for item in catalog[name] if item[key] == query), None)
             if named is None:
                 return outcome
@@ -231,7 +196,7 @@ template_names_blind_to_case = _confused(
 )
 
 
-exact_prompt_second = _wrong_result("prompts/search")(_moved_back("prompts", lambda item: item["name"]))
+exact_prompt_second = wrong_result_of("prompts/search")(_moved_back("prompts", lambda item: item["name"]))
 
 
 def _unnamed(name: str) -> Callable[[Json, Json], Json]:
@@ -246,11 +211,11 @@ def _unnamed(name: str) -> Callable[[Json, Json], Json]:
     return change
 
 
-resource_names_last = _wrong_result("resources/search")(_unnamed("resources"))
-template_names_last = _wrong_result("resources/templates/search")(_unnamed("resourceTemplates"))
+resource_names_last = wrong_result_of("resources/search")(_unnamed("resources"))
+template_names_last = wrong_result_of("resources/templates/search")(_unnamed("resourceTemplates"))
 
 
-@_wrong_result("resources/search")
+@wrong_result_of("resources/search")
 def contents_unsearched(params: Json, result: Json) -> Json:
     """Leave out what has no word of the query in its definition."""
     query = _words(unicodedata.normalize("NFKC", params["query"]))
@@ -264,7 +229,7 @@ class ContentsOfOthersSearched(Fault):
     searches_unreadable = True
 
 
-class UnlistedUnreadable(_Opens):
+class UnlistedUnreadable(Advertising):
     """Says that it finds what it does not list, and finds what it does not read."""
 
     def settings(self, settings: Json) -> Json:
@@ -279,7 +244,7 @@ class UnlistedUnreadable(_Opens):
         return super().response(method, params, era, outcome)
 
 
-class UnlistedFound(_Opens):
+class UnlistedFound(Advertising):
     """Finds a resource that is not listed, says so, and reads it, as any server may."""
 
     uri = "almanac://calendar/on-the-spot"
@@ -312,16 +277,18 @@ class UnlistedFoundAmidMistakes(UnlistedFound):
         return super().response(method, params, era, self.mistaken.response(method, params, era, outcome))
 
 
-class GateForgotten(Fault):
-    """Serves other searches to anybody."""
+def _gate_open_to(open_: Callable[[str], bool]) -> type[Fault]:
+    """Make a fault that serves some methods to anybody."""
 
-    def declaration_to(self, method: str, declared: Any) -> Any:
-        return declared if method == SEARCH else {}
+    class GateOpenTo(Fault):
+        def declaration_to(self, method: str, declared: Any) -> Any:
+            return {} if open_(method) else declared
+
+    return GateOpenTo
 
 
-class GateForgottenForPrompts(Fault):
-    def declaration_to(self, method: str, declared: Any) -> Any:
-        return {} if method == "prompts/search" else declared
+gate_forgotten = _gate_open_to(lambda method: method != SEARCH)
+gate_forgotten_for_prompts = _gate_open_to(lambda method: method == "prompts/search")
 
 
 class CursorOfAnyMethod(Fault):
@@ -386,17 +353,7 @@ class PromptSearchAltersTheirList(Fault):
 
 
 def _templates() -> list[Json]:
-    catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-    return catalog.get("resourceTemplates", [])
-
-
-class NoTemplatesUnknown(Fault):
-    """Takes the method for unknown where the catalog has no template."""
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "resources/templates/search" and not _templates():
-            raise RefusalError(-32601, "Method not found", method)
-        return params
+    return served_catalog().get("resourceTemplates", [])
 
 
 class TemplatesWithoutMaximum(Fault):
@@ -524,56 +481,25 @@ class ListShorterAfterRefusal(Fault):
         return outcome
 
 
-class PromptsUnadvertised(Fault):
-    """Serves the search for prompts, and does not say so."""
+def _list_reversed(name: str, by: str, answered_by: str = "result") -> type[Fault]:
+    """Make a fault that reverses a list for good once a search was answered with a result, or an error."""
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        capabilities = member(member(outcome, "result"), "capabilities")
-        for place in ("extensions", "experimental"):
-            if EXTENSION_ID in member(capabilities, place):
-                capabilities[place] = {EXTENSION_ID: without(capabilities[place][EXTENSION_ID], "prompts")}
-        return outcome
+    class ListReversed(Fault):
+        reversed = False
 
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            self.reversed = self.reversed or (method == by and answered_by in outcome)
+            if method != f"{name}/list" or not self.reversed or "result" not in outcome:
+                return outcome
+            return {"result": {**outcome["result"], name: outcome["result"][name][::-1]}}
 
-class ResourcesUnadvertisedInLegacy(Fault):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == "initialize" and "result" in outcome:
-            capabilities = outcome["result"]["capabilities"]
-            for place in ("extensions", "experimental"):
-                capabilities[place] = {EXTENSION_ID: without(capabilities[place][EXTENSION_ID], "resources")}
-        return outcome
+    return ListReversed
 
 
-class _ListReversed(Fault):
-    """Reverses a list for good once a search was answered."""
-
-    list_method, member = "prompts/list", "prompts"
-    by, answered_by = "prompts/search", "result"
-    reversed = False
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == self.by and self.answered_by in outcome:
-            self.reversed = True
-        if method != self.list_method or not self.reversed or "result" not in outcome:
-            return outcome
-        result = outcome["result"]
-        return {"result": {**result, self.member: result[self.member][::-1]}}
-
-
-class PromptsReversedBySearch(_ListReversed):
-    pass
-
-
-class PromptsReversedByRefusal(_ListReversed):
-    answered_by = "error"
-
-
-class PromptsReversedBySearchForTools(_ListReversed):
-    by = "tools/search"
-
-
-class ToolsReversedBySearchForPrompts(_ListReversed):
-    list_method, member = "tools/list", "tools"
+prompts_reversed_by_search = _list_reversed("prompts", "prompts/search")
+prompts_reversed_by_refusal = _list_reversed("prompts", "prompts/search", "error")
+prompts_reversed_by_search_for_tools = _list_reversed("prompts", SEARCH)
+tools_reversed_by_search_for_prompts = _list_reversed("tools", "prompts/search")
 
 
 class _OfCallers(Fault):
@@ -589,7 +515,7 @@ class _OfCallers(Fault):
         return token
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        catalog = served_catalog()
         kept = member(catalog, self.kept_from).get(getattr(self._caller, "token", ""), [])
         if method != "resources/search" or "result" not in outcome or not kept:
             return outcome
@@ -638,8 +564,7 @@ class NumberInCursorsByChance(Fault):
     """
 
     def __init__(self) -> None:
-        catalog = Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8")
-        self.chance = "qR-2-Zz7hUk3" if '"unreadable"' in catalog else "qRk_7fZz7hUk"
+        self.chance = "qR-2-Zz7hUk3" if "unreadable" in served_catalog() else "qRk_7fZz7hUk"
 
     def request(self, method: str, params: Json, era: str) -> Json:
         cursor = params.get("cursor")
@@ -652,17 +577,15 @@ class NumberInCursorsByChance(Fault):
         return {"result": {**result, "nextCursor": result["nextCursor"] + self.chance}}
 
 
-class TimeStated(Fault):
+class TimeStated(SearchFault):
     """Says of each search that it was another one, which every server may."""
 
-    def __init__(self) -> None:
-        self.searches = 0
+    method = "resources/search"
+    searches = 0
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != "resources/search" or "result" not in outcome:
-            return outcome
+    def result(self, params: Json, result: Json) -> Json:
         self.searches += 1
-        return {"result": {**outcome["result"], "_meta": {"com.example/search": f"number {self.searches}"}}}
+        return {**result, "_meta": {"com.example/search": f"number {self.searches}"}}
 
 
 def _first_named(search: str, key: str, alike: Callable[[str, str], bool], *, sought: str | None = None) -> type[Fault]:
@@ -670,14 +593,14 @@ def _first_named(search: str, key: str, alike: Callable[[str, str], bool], *, so
 
     It does where the right one is `sought` by its own `key`, or by another member.
     """
-    name = _MEMBERS[search]
+    name = MEMBERS[search]
     own = _KEYS.get(name, "name")
 
     class FirstNamed(Fault):
         def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
             if method != search or "result" not in outcome or "cursor" in params:
                 return outcome
-            catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+            catalog = served_catalog()
             query, found = str(params["query"]).strip(), outcome["result"][name]
             right = bool(found) and found[0][sought or key] == query
             first = next((item for item in catalog.get(name, []) if right and alike(str(item[key]), query)), None)
@@ -687,11 +610,6 @@ def _first_named(search: str, key: str, alike: Callable[[str, str], bool], *, so
             return {"result": {**outcome["result"], name: [first, *others][: len(found)]}}
 
     return FirstNamed
-
-
-_MEMBERS = {
-    "resources/search": "resources", "resources/templates/search": "resourceTemplates", "prompts/search": "prompts",
-}  # fmt: skip
 
 
 def _alike_in_case(one: str, other: str) -> bool:
@@ -720,19 +638,15 @@ names_before_templates = _first_named("resources/templates/search", "name", str.
 templates_by_expansion = _first_named("resources/templates/search", "uriTemplate", _expands, sought="name")
 
 
-class _FromAnotherIndex(Fault):
+class _FromAnotherIndex(SearchFault):
     """Alters what a search finds by what is found in another index as well."""
 
-    search = "resources/search"
+    method = "resources/search"
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != self.search or "result" not in outcome:
-            return outcome
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-        member_ = {"tools/search": "tools", **_MEMBERS}[method]
+    def result(self, params: Json, result: Json) -> Json:
+        name = MEMBERS[self.method]
         words = {word for word in _words(params["query"]) if len(word) > 4}
-        found = self.found(outcome["result"][member_], catalog, words, params)
-        return {"result": {**outcome["result"], member_: found}}
+        return {**result, name: self.found(result[name], served_catalog(), words, params)}
 
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
         """Return what was found in both."""
@@ -756,7 +670,7 @@ class TemplatesAsTheyAreAmongResources(_FromAnotherIndex):
 class ToolsAmongPrompts(_FromAnotherIndex):
     """Finds tools as if they were prompts."""
 
-    search = "prompts/search"
+    method = "prompts/search"
 
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
         fit = [tool for tool in catalog["tools"] if words & _words(tool.get("description", ""))]
@@ -766,7 +680,7 @@ class ToolsAmongPrompts(_FromAnotherIndex):
 class PromptsAmongTools(_FromAnotherIndex):
     """Finds prompts as if they were tools."""
 
-    search = "tools/search"
+    method = SEARCH
 
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
         fit = [prompt for prompt in catalog.get("prompts", []) if words & _words(prompt["description"])]
@@ -806,24 +720,22 @@ class FoundByContentBeyondTheLimit(_FromAnotherIndex):
         return [*found, *(item for item in items if _contained(catalog, item, words))]
 
 
-class PromptsIndexedWithTools(Fault):
+class PromptsIndexedWithTools(SearchFault):
     """Finds prompts as they were when the tools were last others."""
+
+    method = "prompts/search"
 
     def __init__(self) -> None:
         self.indexed: dict[str, set[str]] = {}
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != "prompts/search" or "result" not in outcome:
-            return outcome
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+    def result(self, params: Json, result: Json) -> Json:
+        catalog = served_catalog()
         now = {prompt["name"] for prompt in catalog.get("prompts", [])}
         known = self.indexed.setdefault(json.dumps(catalog["tools"]), now)
-        return {
-            "result": {
-                **outcome["result"],
-                "prompts": [prompt for prompt in outcome["result"]["prompts"] if prompt["name"] in known],
-            }
-        }
+        return {**result, "prompts": [prompt for prompt in result["prompts"] if prompt["name"] in known]}
+
+
+_others_unadvertised = wrong_settings(lambda settings: without(settings, "resources", "prompts"))
 
 
 class OthersAdvertisedWhereDeclared(Fault):
@@ -834,15 +746,10 @@ class OthersAdvertisedWhereDeclared(Fault):
         places = [place for place in ("extensions", "experimental") if EXTENSION_ID in member(declared, place)]
         if method not in ("server/discover", "initialize") or "result" not in outcome or places:
             return outcome
-        return _Without().response(method, params, era, outcome)
+        return _others_unadvertised().response(method, params, era, outcome)
 
 
 _META = "io.modelcontextprotocol/"
-
-
-class _Without(_Opens):
-    def settings(self, settings: Json) -> Json:
-        return without(settings, "resources", "prompts")
 
 
 class UnknownUriIsNotFound(Fault):
@@ -850,20 +757,10 @@ class UnknownUriIsNotFound(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         query = str(params.get("query")).strip()
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        catalog = served_catalog()
         known = {item["uri"] for item in catalog.get("resources", [])}
         if method == "resources/search" and re.fullmatch(r"[a-z]+://[\w./-]+", query) and query not in known:
             raise RefusalError(-32002, "Resource not found", {"uri": query})
-        return params
-
-
-class NoPromptsUnknown(Fault):
-    """Takes the method for unknown where the catalog has no prompt."""
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-        if method == "prompts/search" and not catalog.get("prompts"):
-            raise RefusalError(-32601, "Method not found", method)
         return params
 
 
@@ -914,16 +811,19 @@ class RefusedTemplatesWithoutMessage(Fault):
         return {"error": without(outcome["error"], "message")} if refused else outcome
 
 
-class PromptsMethodHeaderIgnored(_OfPrompts):
-    def method_header(self, message: Json, value: str | None) -> None:
-        if message.get("method") != self.method:
-            super().method_header(message, value)
+def _method_header_ignored(of: str, when: Callable[[str | None], bool]) -> type[Fault]:
+    """Make a fault that does not compare some values of the header with a method."""
+
+    class MethodHeaderIgnored(Fault):
+        def method_header(self, message: Json, value: str | None) -> None:
+            if message.get("method") != of or not when(value):
+                super().method_header(message, value)
+
+    return MethodHeaderIgnored
 
 
-class ResourcesMethodHeaderOptional(Fault):
-    def method_header(self, message: Json, value: str | None) -> None:
-        if message.get("method") != "resources/search" or value is not None:
-            super().method_header(message, value)
+prompts_method_header_ignored = _method_header_ignored("prompts/search", lambda value: True)
+resources_method_header_optional = _method_header_ignored("resources/search", lambda value: value is None)
 
 
 class PromptsVersionHeaderIgnored(_OfPrompts):
@@ -952,46 +852,37 @@ class PromptsWithoutCapabilities(_OfPrompts):
         return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}
 
 
-class _FoundByItsKeyAlone(Fault):
-    """Leaves the first item of a catalog's list out, and finds it by its key alone."""
+def _found_by_key_alone(path: str, name: str) -> type[Fault]:
+    """Make a fault that leaves the first item out of a list, and finds it by its key alone."""
+    key = _KEYS.get(name, "name")
 
-    method, list_method, member = "prompts/search", "prompts/list", "prompts"
+    class FoundByKeyAlone(Fault):
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            if method not in (f"{path}/search", f"{path}/list") or "result" not in outcome:
+                return outcome
+            catalog = served_catalog()
+            first = catalog[name][0][key] if len(catalog.get(name, ())) > 20 else None
+            sought = method == f"{path}/search" and params["query"] == first
+            found = [item for item in outcome["result"][name] if item[key] != first or sought]
+            return {"result": {**outcome["result"], name: found}}
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method not in (self.method, self.list_method) or "result" not in outcome:
-            return outcome
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-        key = _KEYS.get(self.member, "name")
-        first = catalog[self.member][0][key] if len(catalog.get(self.member, ())) > 20 else None
-        sought = method == self.method and params["query"] == first
-        found = [item for item in outcome["result"][self.member] if item[key] != first or sought]
-        return {"result": {**outcome["result"], self.member: found}}
-
-
-class PromptFoundByItsNameAlone(_FoundByItsKeyAlone):
-    """Finds a prompt that it does not list by its name."""
+    return FoundByKeyAlone
 
 
-class TemplateFoundByItselfAlone(_FoundByItsKeyAlone):
-    method, list_method = "resources/templates/search", "resources/templates/list"
-    member = "resourceTemplates"
+prompt_found_by_its_name_alone = _found_by_key_alone("prompts", "prompts")
+template_found_by_itself_alone = _found_by_key_alone("resources/templates", "resourceTemplates")
+resource_found_by_its_uri_alone = _found_by_key_alone("resources", "resources")
 
 
-class ResourceFoundByItsUriAlone(_FoundByItsKeyAlone):
-    method, list_method, member = "resources/search", "resources/list", "resources"
-
-
-class ResourcesMadeOnTheSpot(Fault):
+@wrong_result_of("resources/search")
+def resources_made_on_the_spot(params: Json, result: Json) -> Json:
     """Finds the resource that a template describes where its URI is searched for."""
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != "resources/search" or "result" not in outcome or "cursor" in params:
-            return outcome
-        query = params["query"].strip()
-        fitting = [template for template in _templates() if _expands(template["uriTemplate"], query)]
-        made: list[Json] = [{"uri": query, "name": template["name"]} for template in fitting[:1]]
-        found = [*made, *outcome["result"]["resources"]]
-        return {"result": {**outcome["result"], "resources": found[: max(1, len(outcome["result"]["resources"]))]}}
+    query, found = params["query"].strip(), result["resources"]
+    if "cursor" in params:
+        return result
+    fitting = [template for template in _templates() if _expands(template["uriTemplate"], query)]
+    made: list[Json] = [{"uri": query, "name": template["name"]} for template in fitting[:1]]
+    return {**result, "resources": [*made, *found][: max(1, len(found))]}
 
 
 prompts_by_trimmed_names = _first_named("prompts/search", "name", lambda one, other: one.strip() == other.strip())
@@ -1010,8 +901,7 @@ class UnreadableContentByCursorsOfOthers(_OfCallers):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         outcome = super().response(method, params, era, outcome)
         cursor = member(outcome, "result").get("nextCursor")
-        restricting = '"unreadable"' in Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8")
-        if method != "resources/search" or cursor is None or not restricting:
+        if method != "resources/search" or cursor is None or "unreadable" not in served_catalog():
             return outcome
         return {"result": {**outcome["result"], "nextCursor": f"{self._mark()}.{cursor}"}}
 
@@ -1029,7 +919,7 @@ class PromptsOfTrimmedNames(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         name = str(params.get("name")).strip()
-        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        catalog = served_catalog()
         known = any(prompt["name"] == name for prompt in catalog.get("prompts", []))
         return {**params, "name": name} if method == "prompts/get" and known else params
 
