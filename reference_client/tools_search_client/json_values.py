@@ -34,7 +34,9 @@ def checked(model: type[Model], answer: Mapping[str, Any], provider: str) -> Mod
         stated = answer.get("error")
         if isinstance(stated, Mapping):  # some services report a failure with a status of success
             raise InvalidAnswerError(f"{provider}: {shorten(compact_json(stated), 2 * _QUOTED_CHARS)}") from None
-        problems = [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in error.errors()]
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}" for problem in error.errors()
+        ]
         quoted = shorten("; ".join(problems[:_MAX_PROBLEMS]), 2 * _QUOTED_CHARS)
         raise InvalidAnswerError(f"the answer is not one of {provider}: {quoted}") from None
 

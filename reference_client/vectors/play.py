@@ -77,7 +77,7 @@ class Source:
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Return those of this name."""
-        return SourceAnswer(tuple(one for one in self._searched(servers) if name in (one.name, one.tool.name)))
+        return SourceAnswer(tuple(tool for tool in self._searched(servers) if name in (tool.name, tool.tool.name)))
 
 
 def chosen(stated: Mapping[str, Any] | None) -> Toolset:
@@ -112,7 +112,7 @@ async def answered(conversation: Conversation, source: Source, step: Json) -> Js
     return (
         said
         | {"offer": {"prefix": offer.prefix, "notices": list(offer.notices)}}
-        | {"tools": [{"name": one.name, "description": one.description} for one in offer.tools]}
+        | {"tools": [{"name": tool.name, "description": tool.description} for tool in offer.tools]}
     )
 
 

@@ -108,7 +108,7 @@ def type_of(schema: Any, depth: int = _DEPTH) -> str:
     """Summarize a schema's type in a few words, such as `array of integer` or `"a" or "b"`."""
     members = as_object(schema)
     if values := as_list(members.get("enum", [members["const"]] if "const" in members else None)):
-        shown = [shorten(printable_json(one), _CHARS) for one in values]
+        shown = [shorten(printable_json(value), _CHARS) for value in values]
         return " or ".join(shown[:_CHOICES]) + (" or …" if len(shown) > _CHOICES else "")
     if depth and (choices := _choices(members)):
         return " or ".join(dict.fromkeys(type_of(choice, depth - 1) for choice in choices[:_CHOICES]))
@@ -154,7 +154,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
 
 def _as_taken(text: str, schema: Mapping[str, Any]) -> Any:
     """Return a value typed as text, parsed as JSON if the parameter does not accept text."""
-    kinds = [kind for one in (schema, *_choices(schema)) for kind in _kinds(one)]
+    kinds = [kind for choice in (schema, *_choices(schema)) for kind in _kinds(choice)]
     if not kinds or "string" in kinds:
         return text
     try:

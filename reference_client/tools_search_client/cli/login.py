@@ -127,7 +127,9 @@ def login(
 
     outcomes = run_until_signal(sign_in)
     if as_json:
-        print_json({"servers": [dict(zip(("server", "status", "failure"), one, strict=True)) for one in outcomes]})
+        print_json(
+            {"servers": [dict(zip(("server", "status", "failure"), outcome, strict=True)) for outcome in outcomes]}
+        )
     return EXIT_FAILED if any(status == "failed" for _, status, _ in outcomes) else EXIT_OK
 
 

@@ -37,15 +37,17 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
     """
     from mcp_types import GetPromptResult
 
-    given = {key: str(value) for one, each in read_arguments(arguments) for key, value in _members(one, each)}
+    given = {key: str(value) for member, typed in read_arguments(arguments) for key, value in _members(member, typed)}
 
     async def ask(servers: Federation) -> FederatedOffers[Prompt] | GetPromptResult:
         listing = await servers.prompts()
         if name is None:
             return listing
-        prompt = _meant(name, [(f"{one.server}:{one.item.name}", one.item.name, one) for one in listing.items], listing)
-        required = [one.name for one in prompt.item.arguments or () if one.required]
-        if missing := [one for one in required if one not in given]:
+        prompt = _meant(
+            name, [(f"{found.server}:{found.item.name}", found.item.name, found) for found in listing.items], listing
+        )
+        required = [argument.name for argument in prompt.item.arguments or () if argument.required]
+        if missing := [argument for argument in required if argument not in given]:
             takes = _stated_arguments(prompt.item)
             raise LocalError(f"{prompt.name} needs {' and '.join(missing)}: it takes {takes}")
         return await servers.get_prompt(prompt.server, prompt.item.name, given)
@@ -55,11 +57,12 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
         return _print_read(answer, [(message.role, message.content) for message in answer.messages], as_json=as_json)
     if as_json:
         output.print_json(
-            {"prompts": [output.item_json("prompt", one) for one in answer.items]} | output.servers_json(answer.servers)
+            {"prompts": [output.item_json("prompt", found) for found in answer.items]}
+            | output.servers_json(answer.servers)
         )
     else:
-        rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
-        purposes = [output.purpose(one.item) for one in answer.items]
+        rows = [(found.name, found.server or "-", _stated_arguments(found.item)) for found in answer.items]
+        purposes = [output.purpose(found.item) for found in answer.items]
         output.print_listing("prompt", ("prompt", "server", "arguments"), rows, purposes, answer.servers)
     return output.exit_code(answer.servers, found=bool(answer.items))
 
@@ -86,7 +89,7 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
         listing = await servers.resources()
         if uri is None:
             return listing, await servers.resource_templates()
-        resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
+        resource = _meant(uri, [(str(found.item.uri), found.name, found) for found in listing.items], listing)
         return await servers.read_resource(resource.server, str(resource.item.uri))
 
     answer = selection.ask(ask)
@@ -95,14 +98,14 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
     listing, templates = answer[0], answer[1].items
     if as_json:
         shown = {
-            "resources": [output.item_json("resource", one) for one in listing.items],
-            "templates": [output.item_json("template", one) for one in templates],
+            "resources": [output.item_json("resource", found) for found in listing.items],
+            "templates": [output.item_json("template", found) for found in templates],
         }
         output.print_json(shown | output.servers_json(listing.servers))
     else:
-        rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
-        rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
-        purposes = [output.purpose(one.item) for one in (*listing.items, *templates)]
+        rows = [(str(found.item.uri), found.server or "-", found.item.mime_type or "-") for found in listing.items]
+        rows += [(found.item.uri_template, found.server or "-", found.item.mime_type or "-") for found in templates]
+        purposes = [output.purpose(found.item) for found in (*listing.items, *templates)]
         output.print_listing("resource", ("uri", "server", "type"), rows, purposes, listing.servers)
     return output.exit_code(listing.servers, found=bool(listing.items or templates))
 
@@ -139,11 +142,11 @@ def _meant(
     name: str, spelled: Sequence[tuple[str, str, NamedItem[Any]]], listing: FederatedOffers[Any]
 ) -> NamedItem[Any]:
     """Return the item that `name` means; raises `LocalError` if no item or several items match."""
-    meant = [one for *spellings, one in spelled if name in (one.name, *spellings)]
+    meant = [found for *spellings, found in spelled if name in (found.name, *spellings)]
     if len(meant) == 1:
         return meant[0]
     if meant:
-        servers = " or ".join(f"--server {one.server}" for one in meant)
+        servers = " or ".join(f"--server {found.server}" for found in meant)
         raise LocalError(f"several servers have {name!r}: choose one with {servers}")
     if name in [report.server for report in listing.servers]:
         raise LocalError(f"{name!r} is the name of a server: use --server {name} to see only what it has")
@@ -154,7 +157,10 @@ def _meant(
 
 
 def _stated_arguments(prompt: Prompt) -> str:
-    return " ".join(one.name if one.required else f"[{one.name}]" for one in prompt.arguments or ()) or "-"
+    return (
+        " ".join(argument.name if argument.required else f"[{argument.name}]" for argument in prompt.arguments or ())
+        or "-"
+    )
 
 
 def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *, as_json: bool) -> int:

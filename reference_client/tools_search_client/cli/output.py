@@ -74,12 +74,12 @@ def model_json(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def item_json(kind: str, one: FoundTool | NamedItem[Any]) -> dict[str, Any]:
+def item_json(kind: str, found: FoundTool | NamedItem[Any]) -> dict[str, Any]:
     """Return a tool or another item in the form that `--json` prints: its definition is under the name of its kind."""
     from tools_search_client.found import FoundTool
 
-    item = one.tool if isinstance(one, FoundTool) else one.item
-    return {"name": one.name, "server": one.server, kind: model_json(item)}
+    item = found.tool if isinstance(found, FoundTool) else found.item
+    return {"name": found.name, "server": found.server, kind: model_json(item)}
 
 
 def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:

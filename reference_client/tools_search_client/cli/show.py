@@ -45,10 +45,10 @@ def servers(selection: ServerSelection | None, *, as_json: bool) -> int:
         return _print_files(found_files(), as_json=as_json)
     described = selection.ask(lambda servers: servers.describe())
     if as_json:
-        output.print_json({"servers": [_description_json(one) for one in described]})
+        output.print_json({"servers": [_description_json(server) for server in described]})
     else:
         print_servers(described)
-    return output.exit_code([one.report for one in described], found=True)
+    return output.exit_code([server.report for server in described], found=True)
 
 
 def _print_files(found: Sequence[FoundFile], *, as_json: bool) -> int:
@@ -72,17 +72,17 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
     """Print a table of servers: what each one offers, or why it failed."""
     rows = [
         (
-            one.report.server or "-",
-            "-" if one.protocol_version is None else f"{one.protocol_version} {one.report.era}",
-            "failed" if one.report.failure else str(one.report.mode),
-            "-" if one.tools is None else str(one.tools),
-            f"{one.report.milliseconds:.0f}",
-            "-" if one.info is None else f"{one.info.name} {one.info.version}",
+            server.report.server or "-",
+            "-" if server.protocol_version is None else f"{server.protocol_version} {server.report.era}",
+            "failed" if server.report.failure else str(server.report.mode),
+            "-" if server.tools is None else str(server.tools),
+            f"{server.report.milliseconds:.0f}",
+            "-" if server.info is None else f"{server.info.name} {server.info.version}",
         )
-        for one in described
+        for server in described
     ]
     output.print_table(("server", "protocol", "mode", "tools", "ms", "program"), rows)
-    output.note_troubles([one.report for one in described])
+    output.note_troubles([server.report for server in described])
 
 
 @click.command(
@@ -184,8 +184,8 @@ def search(
     code = output.exit_code(answer.servers, found=bool(found))
     if as_json:
         ranked = [
-            {"rank": rank, **output.item_json(noun, one), **output.hit_json(one)}
-            for rank, one in enumerate(found, start=1)
+            {"rank": rank, **output.item_json(noun, item), **output.hit_json(item)}
+            for rank, item in enumerate(found, start=1)
         ]
         output.print_json({"query": query, "limit": limit, f"{noun}s": ranked} | output.servers_json(answer.servers))
         return code
@@ -194,13 +194,13 @@ def search(
         columns = ("by",) if kind is None else ("server", "by")
         columns = ("server", "by", "rank") if explain else columns
         rows: list[tuple[str, ...]] = []
-        for rank, one in enumerate(found, start=1):
-            cells = {"server": one.server or "-", "by": one.mode, "rank": str(one.own_rank or "-")}
-            shown = one.key if kind in ("resources", "templates") else one.name
-            rows.append((str(rank), shown, *(cells[name] for name in columns), " ".join(one.hit.matched or ()) or "-"))
-        items = [one.tool if isinstance(one, FoundTool) else one.item for one in found]
+        for rank, item in enumerate(found, start=1):
+            cells = {"server": item.server or "-", "by": item.mode, "rank": str(item.own_rank or "-")}
+            shown = item.key if kind in ("resources", "templates") else item.name
+            rows.append((str(rank), shown, *(cells[name] for name in columns), " ".join(item.hit.matched or ()) or "-"))
+        items = [item.tool if isinstance(item, FoundTool) else item.item for item in found]
         output.print_table(("#", noun, *columns, "matched"), rows, list(map(output.purpose, items)))
-        tools = [one for one in found if isinstance(one, FoundTool)]
+        tools = [item for item in found if isinstance(item, FoundTool)]
         if tools and (unknown := KnownTools(tools, FieldedRanker()).unknown_words(query)):
             output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
@@ -249,11 +249,11 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
     costs: dict[str, _Cost] = {
         report.server or "-": {"definitions": 0, "tokens": 0} for report in listing.servers if not report.failure
     }
-    for tool in (one for one in listing.tools if is_for_model(one.tool)):
+    for tool in (tool for tool in listing.tools if is_for_model(tool.tool)):
         cost = costs[tool.server or "-"]
         cost["definitions"] += 1
         cost["tokens"] += counts.of_tool(tool)
-    by_server = dict(sorted(costs.items(), key=lambda one: (-one[1]["tokens"], one[0])))  # most expensive first
+    by_server = dict(sorted(costs.items(), key=lambda cost: (-cost[1]["tokens"], cost[0])))  # most expensive first
     listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:
         output.print_json(

@@ -141,7 +141,7 @@ class LoadedTools:
         # Anyone could have written the saved text, so that a tool on it proves nothing.
         now, unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
         state.unconfirmed = unconfirmed.keys() - state.gone  # already gone when its server failed
-        failed = {server: failure for one in unconfirmed.values() for server, failure in one.items()}
+        failed = {server: failure for failures in unconfirmed.values() for server, failure in failures.items()}
         known = now.keys() | state.unconfirmed
         state.discovered = {name: now.get(name, tool) for name, tool in state.discovered.items() if name in known}
         state.definitions = {
@@ -200,8 +200,8 @@ class LoadedTools:
         # A tool that is offered again, or with another definition than the one sent, counts as new.
         back = {
             name
-            for name, one in new.items()
-            if name in state.definitions and (name in state.gone or not state.definitions[name].is_like(one))
+            for name, definition in new.items()
+            if name in state.definitions and (name in state.gone or not state.definitions[name].is_like(definition))
         }.difference(oversized)
         affordable = {tool.name for tool in within_budget}
         others = [name for name in new if name not in state.definitions and name not in oversized]
@@ -278,9 +278,9 @@ class LoadedTools:
         """Problems for the operator: why tools that should be loaded from the start are not."""
         state = self.state
         problems = [
-            f"tool {one.name!r} is left out because its definition is too large"
-            for one in self._eager_definitions()
-            if one.name not in state.definitions and one.is_oversized
+            f"tool {definition.name!r} is left out because its definition is too large"
+            for definition in self._eager_definitions()
+            if definition.name not in state.definitions and definition.is_oversized
         ]
         most = f"at most {state.most} tools are sent"
         has_places = self.room != 0 or any(name in state.definitions for name in state.discovered)

@@ -51,7 +51,9 @@ class Definition:
 
     def is_like(self, other: Definition) -> bool:
         """Return whether both definitions have the same content, regardless of the name."""
-        mine, others = ((one.description, one.input_schema, one.annotations) for one in (self, other))
+        mine, others = (
+            (definition.description, definition.input_schema, definition.annotations) for definition in (self, other)
+        )
         return mine == others
 
     def to_json(self) -> dict[str, Any]:
@@ -86,13 +88,15 @@ class TokenCounts:
     def of(self, definitions: Iterable[Definition]) -> int:
         """Return the total tokens of some definitions."""
         total = 0
-        for one in definitions:
-            kept, number = self._counted.get(one.name, (None, 0))
+        for definition in definitions:
+            kept, number = self._counted.get(definition.name, (None, 0))
             # The schema is compared by identity: comparing the members would take as long as counting.
-            is_same = kept and kept.description == one.description and kept.input_schema is one.input_schema
+            is_same = (
+                kept and kept.description == definition.description and kept.input_schema is definition.input_schema
+            )
             if not is_same:
-                number = self._count(one.serialized())
-                self._counted[one.name] = (one, number)
+                number = self._count(definition.serialized())
+                self._counted[definition.name] = (definition, number)
             total += number
         return total
 

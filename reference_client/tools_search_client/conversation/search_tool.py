@@ -182,9 +182,9 @@ def _answer(
         text.append(f"{none}: {listing_of(finding.unknown)}.")
     if names := [tool.name for tool in admission.loaded]:
         shown = names_of_tools(names, most=len(names))
-        one, its = ("This tool is", "Its name") if len(names) == 1 else ("These tools are", "Their names")
+        they, its = ("This tool is", "Its name") if len(names) == 1 else ("These tools are", "Their names")
         called = "" if request.detail == "sentence" else f"\n{its} to call: {shown}"
-        text.append(f"{one} now loaded and available to call.{called}")
+        text.append(f"{they} now loaded and available to call.{called}")
     after = _not_loaded(admission)
     text += after
     remarks += after
@@ -272,7 +272,7 @@ def _type(member: object, depth: int = 0) -> str:
         case str(kind):
             return one_name(kind)
         case list():
-            return "|".join(one_name(str(one)) for one in as_list(stated["type"]))
+            return "|".join(one_name(str(kind)) for kind in as_list(stated["type"]))
         case _:
             choices = as_list(stated.get("anyOf") or stated.get("oneOf"))
             return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in choices)) or "any"

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.resources import TextResource
 def packages_server() -> MCPServer:
     """Return a server with one resource, `readme://NAME`, for each installed package that has a README."""
     server = MCPServer("packages")
-    readmes = {one.name: one.metadata.json.get("description") for one in distributions()}
+    readmes = {package.name: package.metadata.json.get("description") for package in distributions()}
     for name, text in sorted(readmes.items()):
         if text:
             server.add_resource(

@@ -166,17 +166,19 @@ async def fall_back(stage: Stage) -> Shown:
     async with open_federation(load_configuration(stage.workspace.folder / "mcp.json"), options) as federation:
         servers = await federation.describe(deadline=math.inf)
         answers = {query: await federation.search(query, limit=_LIMIT) for query in stage.answers}
-    failed = [f"{one.report.server} ({one.report.failure.message})" for one in servers if one.report.failure]
+    failed = [
+        f"{server.report.server} ({server.report.failure.message})" for server in servers if server.report.failure
+    ]
     if failed:
         raise StepError(f"not every server answered: {', '.join(failed)}")
     agree = sum(_first(stage.answers[query]) == _first(answer) for query, answer in answers.items())
     rows: list[dict[str, Any]] = []
     lines = [f"{'server':<11} {'protocol':<19} {'mode':<7} tools"]
-    for one in servers:
-        name, mode, era = one.report.server, one.report.mode, one.report.era
-        version = one.protocol_version
-        rows.append({"server": name, "mode": mode, "era": era, "protocolVersion": version, "tools": one.tools})
-        lines.append(f"{name:<11} {f'{version} {era}':<19} {mode or '-':<7} {one.tools}")
+    for server in servers:
+        name, mode, era = server.report.server, server.report.mode, server.report.era
+        version = server.protocol_version
+        rows.append({"server": name, "mode": mode, "era": era, "protocolVersion": version, "tools": server.tools})
+        lines.append(f"{name:<11} {f'{version} {era}':<19} {mode or '-':<7} {server.tools}")
     shown = _shown_answers(answers)
     lines += [*shown.lines, f"{agree} of {len(answers)} have the same first tool as over the gateway"]
     return Shown({"servers": rows, **shown.facts, "sameFirstTool": agree}, lines)
@@ -191,7 +193,7 @@ def _shown_answers(answers: Mapping[str, FederatedSearch]) -> Shown:
     lines: list[str] = []
     for query, answer in answers.items():
         milliseconds = max(report.milliseconds for report in answer.servers)
-        found = [{"name": one.name, "score": one.hit.score, "matched": one.hit.matched} for one in answer.tools]
+        found = [{"name": tool.name, "score": tool.hit.score, "matched": tool.hit.matched} for tool in answer.tools]
         searches.append({"query": query, "milliseconds": milliseconds, "tools": found})
         lines.append(f'"{query}"  ({milliseconds:.0f} ms)')
         for rank, tool in enumerate(answer.tools[:_SHOWN], start=1):
@@ -224,7 +226,10 @@ async def search_documents(stage: Stage) -> Shown:
     _require_first(prompts, query, right)
     lines += [f'"{query}"  (prompts/search)', *_shown_items(prompts)]
     lines.append("in your gateway: tools-search-server --config mcp.json --search contents,prompts")
-    facts = {"resources": [one.key for one in documents.items], "prompts": [one.key for one in prompts.items]}
+    facts = {
+        "resources": [document.key for document in documents.items],
+        "prompts": [prompt.key for prompt in prompts.items],
+    }
     return Shown(facts, lines)
 
 
@@ -236,8 +241,8 @@ def _require_first(answer: FederatedItems[Any], query: str, right: str) -> None:
 
 def _shown_items(answer: FederatedItems[Any]) -> list[str]:
     return [
-        f"  {rank}. {one.key.rpartition('/')[2]:<28} matched {', '.join(one.hit.matched or ['?'])}"
-        for rank, one in enumerate(answer.items, start=1)
+        f"  {rank}. {item.key.rpartition('/')[2]:<28} matched {', '.join(item.hit.matched or ['?'])}"
+        for rank, item in enumerate(answer.items, start=1)
     ]
 
 
@@ -284,8 +289,8 @@ async def call(stage: Stage) -> Shown:
         raise StepError("a found tool had to be listed before it could be called")
     lines = [
         line
-        for one in done
-        for line in (f"call  {one['tool']}", f"      said  {one['said']}", f"      seen  {one['seen']}")
+        for call in done
+        for line in (f"call  {call['tool']}", f"      said  {call['said']}", f"      seen  {call['seen']}")
     ]
     return Shown({"calls": done, "listRequests": listings}, [*lines, "this sent no tools/list request"])
 
@@ -326,7 +331,7 @@ async def compare(stage: Stage) -> Shown:
             {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
             for tool in tools
         )
-        tokens = sum(len(encoding.encode(json.dumps(one, ensure_ascii=False))) for one in definitions)
+        tokens = sum(len(encoding.encode(json.dumps(definition, ensure_ascii=False))) for definition in definitions)
         return {**traffic, "tools": len(tools), "tokens": tokens}
 
     listed = cost(listing_traffic, [tool.tool for tool in listing.tools])
@@ -334,7 +339,7 @@ async def compare(stage: Stage) -> Shown:
         cost(traffic, [tool.tool for tool in answer.tools])
         for traffic, answer in zip(stage.searching, stage.answers.values(), strict=True)
     ]
-    searched = {unit: round(sum(one[unit] for one in costs) / len(costs), 1) for unit in listed}
+    searched = {unit: round(sum(cost[unit] for cost in costs) / len(costs), 1) for unit in listed}
     saved = {unit: round(100 * (1 - searched[unit] / listed[unit]), 1) for unit in ("bytes", "tokens")}
     facts = {"tokenizer": _TOKENIZER, "limit": _LIMIT, "listing": listed, "search": searched, "savedPercent": saved}
     lines = [f"{'':<19} {'messages':>8} {'bytes':>8} {'tools':>6} {'tokens':>8}"]

@@ -274,8 +274,8 @@ class Fanout:
         self.require_open()
         began = anyio.current_time()
         asked = [self._begun(name, question, deadline) for name in servers]
-        for one in asked:
-            one.waiting += 1
+        for request in asked:
+            request.waiting += 1
         try:
             # Again after each answer, which can change how long the others are worth waiting for.
             while anyio.current_time() < (until := self._worth_waiting_until(asked, began, deadline)):
@@ -284,13 +284,15 @@ class Fanout:
                 self.require_open()
             seconds = anyio.current_time() - began
             waited = round(seconds, 1) if seconds < deadline else deadline
-            staying = [one for one in asked if self._servers.get(one.name) is one.server]
-            return [one.answer or self._given_up(one, waited, deadline) for one in staying]
+            staying = [request for request in asked if self._servers.get(request.name) is request.server]
+            return [request.answer or self._given_up(request, waited, deadline) for request in staying]
         finally:
-            for one in asked:
-                one.waiting -= 1
-                if not one.waiting and not one.is_late:  # not needed any more, unless it is late: late answers are kept
-                    one.scope.cancel()
+            for request in asked:
+                request.waiting -= 1
+                if (
+                    not request.waiting and not request.is_late
+                ):  # not needed any more, unless it is late: late answers are kept
+                    request.scope.cancel()
 
     def add(self, name: str, server: SupervisedServer | HostConnection) -> None:
         """Add a server, or replace the one with that name."""
@@ -387,23 +389,23 @@ class Fanout:
 
     def _worth_waiting_until(self, asked: Sequence[_Asked[Any]], began: float, deadline: float) -> float:
         """Return until when to wait for the slowest server; a time in the past if all have answered."""
-        unfinished = [one for one in asked if one.ended is None]
+        unfinished = [request for request in asked if request.ended is None]
         if not unfinished:
             return -math.inf
         if math.isinf(deadline):
             return math.inf
-        last = max((one.ended for one in asked if one.ended is not None), default=began)
+        last = max((request.ended for request in asked if request.ended is not None), default=began)
         most_answered = 2 * len(unfinished) <= len(asked)
         times: list[float] = []
-        for one in unfinished:
-            record = one.record
-            if record is not None and (one.is_late or record.is_late_for(deadline) or record.seconds > deadline):
+        for request in unfinished:
+            record = request.record
+            if record is not None and (request.is_late or record.is_late_for(deadline) or record.seconds > deadline):
                 times.append(began + min(deadline, _PROBE_SECONDS))
             elif (
                 record is not None
                 and most_answered
-                and one.question.ends_early
-                and (one.method or "").endswith("/search")
+                and request.question.ends_early
+                and (request.method or "").endswith("/search")
             ):
                 patience = max(self._grace, _ROOM_FOR_GROWTH * record.seconds)
                 times.append(min(began + deadline, last + patience))

@@ -445,7 +445,9 @@ class Adapter(ABC):
         text = str(copied(outcome.text)) if outcome.text.strip() else EMPTY_RESULT
         if self._by_reference and outcome.remarks is None:  # a result with references cannot contain anything else
             return AnsweredCall(call, [text], outcome.is_error)
-        definitions = [one for name in outcome.loaded if (one := self.conversation.definition(name)) is not None]
+        definitions = [
+            definition for name in outcome.loaded if (definition := self.conversation.definition(name)) is not None
+        ]
         found, outdated = self._tools.take_found(definitions)
         self._take_out(outdated)
         described = self._tools.described(found)

@@ -104,7 +104,7 @@ class AnthropicMessages(Adapter):
     def _additions(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         if not self._tool_changes:
             return None
-        added = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": one.name}} for one in tools]
+        added = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": tool.name}} for tool in tools]
         return [{"role": "system", "content": added}]
 
     def _without_tools(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:

@@ -86,7 +86,7 @@ class ChatCompletions(Adapter):
         limits = ProviderLimits(most_tools, longest_description)
         super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool, options=options)
         refuse_single_name("reads", reads)
-        self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
+        self._mime_types = [mime_type for kind in sorted(reads) for mime_type in _MIME_TYPES[kind]]
 
     def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
         texts = [part for part in parts if isinstance(part, str)]
@@ -178,7 +178,7 @@ def _tool(tool: SentTool) -> dict[str, Any]:
 def _joined(content: str | list[Any], more: str | list[Any]) -> str | list[Any]:
     if isinstance(content, str) and isinstance(more, str):
         return f"{content}\n\n{more}"
-    return [part for one in (content, more) for part in ([_text(one)] if isinstance(one, str) else one)]
+    return [part for parts in (content, more) for part in ([_text(parts)] if isinstance(parts, str) else parts)]
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class Gemini(Adapter):
     def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
         def ids(member: str, spelled: str) -> list[str]:  # uses the name if there is no id
             stated = [part.get(member) or part.get(spelled) for part in item["parts"]]
-            return [one.get("id") or one["name"] for one in stated if one is not None]
+            return [function.get("id") or function["name"] for function in stated if function is not None]
 
         return ids("functionCall", "function_call"), ids("functionResponse", "function_response")
 
@@ -162,6 +162,6 @@ class Gemini(Adapter):
             if result.call.id not in self._special_ids:
                 response["id"] = result.call.id
             if shown:
-                response["parts"] = [{"inlineData": {"mimeType": one.mime_type, "data": one.data}} for one in shown]
+                response["parts"] = [{"inlineData": {"mimeType": file.mime_type, "data": file.data}} for file in shown]
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": parts}]

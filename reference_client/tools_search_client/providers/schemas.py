@@ -77,13 +77,13 @@ def adapted(
         root = _object_at_root(_each_subschema(copied(schema), _plain))
         root, renamed = _renamed(root, valid)
         if keywords is not None:
-            root = _each_subschema(root, lambda one: _in_dialect(one, keywords))
+            root = _each_subschema(root, lambda subschema: _in_dialect(subschema, keywords))
         whole = root
 
-        def with_references_inside(one: Schema) -> Schema:
-            reference = one.get("$ref", "#")
+        def with_references_inside(subschema: Schema) -> Schema:
+            reference = subschema.get("$ref", "#")
             leads_somewhere = isinstance(reference, str) and _subschema_at(whole, reference) is not None
-            return one if leads_somewhere else _without(one, "$ref")
+            return subschema if leads_somewhere else _without(subschema, "$ref")
 
         root = _each_subschema(root, with_references_inside)
         if _is_valid(compact_json(root)):
@@ -125,9 +125,11 @@ def _each_subschema(schema: Schema, change: Callable[[Schema], Schema]) -> Schem
     result: Schema = {}
     for keyword, value in schema.items():
         if keyword in _HAVE_LIST and isinstance(value, list):
-            result[keyword] = [changed(one, or_else={}) for one in cast("list[Any]", value)]
+            result[keyword] = [changed(subschema, or_else={}) for subschema in cast("list[Any]", value)]
         elif keyword in _HAVE_MAP and isinstance(value, dict):
-            result[keyword] = {name: changed(one, or_else={}) for name, one in cast("Schema", value).items()}
+            result[keyword] = {
+                name: changed(subschema, or_else={}) for name, subschema in cast("Schema", value).items()
+            }
         else:
             result[keyword] = changed(value, or_else=value) if keyword in _HAVE_SCHEMA else value
     return change(result)
@@ -181,7 +183,7 @@ def _object_at_root(schema: Schema) -> Schema:
         if stated is None:
             continue
         in_words.append(f"{keyword}: {shorten(compact_json(stated), _QUOTED_ROOT_CHARS)}")
-        for branch in [_followed(as_object(one), root) for one in as_list(stated)]:
+        for branch in [_followed(as_object(alternative), root) for alternative in as_list(stated)]:
             if keyword in ("oneOf", "anyOf", "allOf"):
                 properties |= _without(as_object(branch.get("properties")), *properties)
             if keyword == "allOf":
@@ -226,7 +228,7 @@ def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, st
     renamed = {new[name]: name for name in properties if new[name] != name}
     if not renamed:
         return root, {}
-    result = _without(root, *_WITH_NAMES) | {"properties": {new[name]: one for name, one in properties.items()}}
+    result = _without(root, *_WITH_NAMES) | {"properties": {new[name]: schema for name, schema in properties.items()}}
     if "required" in result:
         result["required"] = [new.get(name, name) for name in _strings(result["required"])]
     return result, renamed
@@ -243,7 +245,9 @@ def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
     if "$ref" in stated:
         return {keyword: stated[keyword] for keyword in ("$ref",) if keyword in keywords}
     choices: Any = stated.get("enum")
-    if not isinstance(choices, list) or any(type(one) not in (str, int, float) for one in cast("list[Any]", choices)):
+    if not isinstance(choices, list) or any(
+        type(choice) not in (str, int, float) for choice in cast("list[Any]", choices)
+    ):
         stated.pop("enum", None)
     in_words = [
         f"{name}: {shorten(compact_json(value), _QUOTED_CHARS)}"

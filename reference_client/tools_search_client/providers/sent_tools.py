@@ -190,7 +190,9 @@ class SentTools:
     def restore(self, saved: SavedSentTools) -> None:
         """Restore the saved tools."""
         self.names = dict(saved.names)
-        sent = {name: self.sent_form(restored_definition(one)) for name, one in saved.sent.items()}
+        sent = {
+            name: self.sent_form(restored_definition(saved_definition)) for name, saved_definition in saved.sent.items()
+        }
         self.listed = {name: sent[name] for name in saved.listed if name in sent}
         self.shown = {name: sent[name] for name in saved.shown if name in sent}
         self._prefix = saved.prefix
@@ -259,5 +261,5 @@ class SentTools:
 
 
 def _call_tool_definition(taken: Collection[str]) -> Definition:
-    name = next((one for one in _CALL_TOOL_NAMES if one not in taken), _CALL_TOOL_NAMES[-1])
+    name = next((name for name in _CALL_TOOL_NAMES if name not in taken), _CALL_TOOL_NAMES[-1])
     return Definition(name, _CALL_TOOL_DESCRIPTION, _CALL_TOOL_SCHEMA)

@@ -641,9 +641,9 @@ class ServerTools:
         Args:
             setting: Which lists changed: `resources`, `prompts`, or tools if empty; all by default.
         """
-        for one in self._discoveries.values():
-            if setting is None or one.primitive.setting == setting:
-                one.forget()
+        for discovery in self._discoveries.values():
+            if setting is None or discovery.primitive.setting == setting:
+                discovery.forget()
 
     def ending(self) -> ServerUnavailableError:
         """Return the error for an ended connection, with the reason if known."""
