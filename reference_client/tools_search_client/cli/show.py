@@ -278,7 +278,7 @@ def _print_costs(by_server: Mapping[str, _Cost], listed: int, first_requests: Ma
     for way, cost in first_requests.items():
         tokens, saved = cost["tokens"], "which saves nothing, because there are few tools"
         if tokens < listed:
-            saved = f"{1 - tokens / listed:.0%} less"
+            saved = f"{min(1 - tokens / listed, 0.99):.0%} less"  # not 100 %, since some are sent
         output.print_note(f"{labels[way]}: {tokens:,} tokens in the first request, {saved}.")
 
 

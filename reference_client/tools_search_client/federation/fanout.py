@@ -289,9 +289,7 @@ class Fanout:
         finally:
             for request in asked:
                 request.waiting -= 1
-                if (
-                    not request.waiting and not request.is_late
-                ):  # not needed any more, unless it is late: late answers are kept
+                if not request.waiting and not request.is_late:  # nobody needs it; late answers are kept
                     request.scope.cancel()
 
     def add(self, name: str, server: SupervisedServer | HostConnection) -> None:
