@@ -1,7 +1,8 @@
 """Clients with one rule broken, in modules named as the checks that find them.
 
-The fault `cursor-trimmed` is the class `CursorTrimmed`, which overrides one decision of the miniature client. With
-`@prompts` after its name it is one where prompts are searched alone.
+The fault `circle-followed` is the class `CircleFollowed`, which overrides one decision of the miniature client. Where
+that is one expression, it is one of many such classes that a function makes: `cursor-trimmed` is `cursor_trimmed`. With
+`@prompts` after its name a fault is one where prompts are searched alone.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ def find_client_fault(name: str) -> type[Client] | type[Federation]:
     name, _, member = name.partition("@")
     if member:
         return type("Elsewhere", (Client,), {"others_types": {member: find_client_fault(name)}})
-    class_name = "".join(part.capitalize() for part in name.split("-"))
+    names = ("".join(part.capitalize() for part in name.split("-")), name.replace("-", "_"))
     for module in _MODULES:
-        if found := vars(importlib.import_module(f".client_faults_of_{module}", __package__)).get(class_name):
-            return found
+        defined = vars(importlib.import_module(f".client_faults_of_{module}", __package__))
+        for each in names:
+            if each in defined:
+                return defined[each]
     raise LookupError(f"no client has the fault {name}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import ClassVar
+from functools import reduce
+from typing import Any, ClassVar
 from unicodedata import normalize
 
 from .client_faults_of_paging import ReadsOn
@@ -14,9 +15,80 @@ from .client_library import LEGACY, MODERN, Client, Federation, InvalidError, Re
 from .miniature_transports import Json
 
 
-class CacheWithoutQuery(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": ""})
+def _keyed(change: Callable[[Json], Json]) -> type[Client]:
+    """Make a client whose key of a kept page is that of other params."""
+
+    class Keyed(Client):
+        def key(self, params: Json) -> str:
+            return super().key(change(params))
+
+    return Keyed
+
+
+def _keyed_by_query(reading: Callable[[str], object]) -> type[Client]:
+    """Make a client that keeps pages by something that it reads from their query."""
+    return _keyed(lambda params: {**params, "query": reading(params["query"])})
+
+
+def _keyed_by_cursor(reading: Callable[[str], object]) -> type[Client]:
+    """Make a client that keeps pages by something that it reads from their cursor, empty for first pages."""
+    return _keyed(lambda params: {**params, "cursor": reading(params.get("cursor", ""))})
+
+
+def _key_written(written: Callable[[Json], str]) -> type[Client]:
+    """Make a client that writes the keys of kept pages in another form."""
+
+    class KeyWritten(Client):
+        def key(self, params: Json) -> str:
+            return written(params)
+
+    return KeyWritten
+
+
+cache_without_query = _keyed_by_query(lambda _: "")
+cache_blind_to_case = _keyed_by_query(str.lower)
+cache_blind_to_spacing = _keyed_by_query(lambda query: " ".join(query.split()))
+cache_blind_to_order = _keyed_by_query(lambda query: sorted(query.split(" ")))
+cache_blind_to_form = _keyed_by_query(lambda query: normalize("NFC", query))
+cache_blind_to_articles = _keyed_by_query(lambda query: [w for w in query.split(" ") if w not in {"a", "the"}])
+# Only what can be seen counts.
+cache_blind_to_marks = _keyed_by_query(lambda query: "".join(filter(str.isprintable, query)))
+cache_blind_to_hyphens = _keyed_by_query(lambda query: query.replace("-", " "))
+cache_blind_to_repetition = _keyed_by_query(lambda query: list(dict.fromkeys(query.split(" "))))
+cache_blind_to_quotation_marks = _keyed_by_query(lambda query: query.strip('"'))
+cache_blind_to_sharp_s = _keyed_by_query(lambda query: query.replace("\u00df", "ss"))
+cache_key_cut = _keyed_by_query(lambda query: query[:255])
+cache_key_cut_late = _keyed_by_query(lambda query: query[:900])
+cache_key_cut_at_a_thousand = _keyed_by_query(lambda query: query[:1000])
+# The hash is that of strings in Java.
+cache_key_hashed = _keyed_by_query(
+    lambda query: reduce(lambda number, character: (number * 31 + ord(character)) % 2**32, query, 0)
+)
+cache_without_cursor = _keyed_by_cursor(lambda _: "")
+cache_blind_to_case_of_cursors = _keyed_by_cursor(str.lower)
+cache_blind_to_form_of_cursors = _keyed_by_cursor(lambda cursor: normalize("NFC", cursor))
+cache_blind_to_empty_cursors = _keyed_by_cursor(lambda cursor: cursor or None)
+cache_blind_to_padding = _keyed(lambda params: {**params, "cursor": params.get("cursor", "none").rstrip("=")})
+cache_key_cut_of_cursors = _keyed_by_cursor(lambda cursor: cursor[:64])
+# Limits are rounded up, and what was kept for more is cut.
+cache_by_tens = _keyed(lambda params: {**params, "limit": -(-params.get("limit", 0) // 10)})
+cache_of_hundred_at_most = _keyed(lambda params: {**params, "limit": min(params.get("limit", -1), 100)})
+# Takes a search without a limit for one with the limit that servers usually have, or that it would have.
+cache_of_the_usual_limit = _keyed(lambda params: {"limit": 10, **params})
+cache_of_eight = _keyed(lambda params: {"limit": 8, **params})
+cache_key_joined = _key_written(
+    lambda params: "".join(str(params.get(member, "")) for member in ("query", "limit", "cursor"))
+)
+cache_key_separated = _key_written(
+    lambda params: "|".join(str(params.get(member, "")) for member in ("limit", "cursor", "query"))
+)
+cache_key_of_address = _key_written(
+    lambda params: "&".join(f"{member}={params[member]}" for member in ("query", "limit", "cursor") if member in params)
+)
+cache_key_of_limit_or_cursor = _key_written(
+    lambda params: f"{params['query']}:{params.get('limit', params.get('cursor'))}"
+)
+cache_by_cursor_alone = _key_written(lambda params: params.get("cursor") or json.dumps(params, sort_keys=True))
 
 
 class CacheWithoutLimit(Client):
@@ -40,11 +112,6 @@ class CacheWithoutLimitReadOn(CacheWithoutLimit):
         page = super().page(params)
         self.following = page.get("nextCursor")
         return page
-
-
-class CacheWithoutCursor(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "cursor": ""})
 
 
 class ListChangeOfTheConnectionOnly(Client):
@@ -72,58 +139,6 @@ class CacheWithoutRevision(Client):
         self.kept = self.by_address.setdefault(json.dumps(target), {})
 
 
-class CacheBlindToCase(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"].lower()})
-
-
-class CacheBlindToSpacing(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": " ".join(params["query"].split())})
-
-
-class CacheBlindToOrder(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": sorted(params["query"].split(" "))})
-
-
-class CacheKeyCut(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"][:255]})
-
-
-class CacheBlindToCaseOfCursors(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "cursor": params.get("cursor", "").lower()})
-
-
-class CacheByTens(Client):
-    """Limits are rounded up, and what was kept for more is cut."""
-
-    def key(self, params: Json) -> str:
-        return super().key({**params, "limit": -(-params.get("limit", 0) // 10)})
-
-
-class CacheKeyJoined(Client):
-    def key(self, params: Json) -> str:
-        return "".join(str(params.get(member, "")) for member in ("query", "limit", "cursor"))
-
-
-class CacheKeySeparated(Client):
-    def key(self, params: Json) -> str:
-        return "|".join(str(params.get(member, "")) for member in ("limit", "cursor", "query"))
-
-
-class CacheKeyOfAddress(Client):
-    def key(self, params: Json) -> str:
-        return "&".join(f"{member}={params[member]}" for member in ("query", "limit", "cursor") if member in params)
-
-
-class CacheBlindToEmptyCursors(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "cursor": params.get("cursor") or None})
-
-
 class CacheOfEveryMethod(Client):
     def of(self, member: str) -> Client:
         other = super().of(member)
@@ -131,128 +146,85 @@ class CacheOfEveryMethod(Client):
         return other
 
 
-class CacheKeyOfLimitOrCursor(Client):
-    def key(self, params: Json) -> str:
-        return f"{params['query']}:{params.get('limit', params.get('cursor'))}"
-
-
-class CacheOfTheUsualLimit(Client):
-    """Takes a search without a limit for one with the limit that servers usually have."""
-
-    def key(self, params: Json) -> str:
-        return super().key({"limit": 10, **params})
-
-
-class CacheBlindToForm(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": normalize("NFC", params["query"])})
-
-
-class CacheBlindToArticles(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": [w for w in params["query"].split(" ") if w not in {"a", "the"}]})
-
-
-class CacheBlindToMarks(Client):
-    """Only what can be seen counts."""
-
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": "".join(filter(str.isprintable, params["query"]))})
-
-
-class CacheKeyHashed(Client):
-    """The hash is that of strings in Java."""
-
-    def key(self, params: Json) -> str:
-        number = 0
-        for character in params["query"]:
-            number = (number * 31 + ord(character)) % 2**32
-        return super().key({**params, "query": number})
-
-
-class CacheKeyCutLate(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"][:900]})
-
-
-class CacheKeyCutOfCursors(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "cursor": params.get("cursor", "")[:64]})
-
-
-class CacheOfEight(Client):
-    """Takes a search without a limit for one with the limit that it would have."""
-
-    def key(self, params: Json) -> str:
-        return super().key({"limit": 8, **params})
-
-
 class CacheWithoutLimitOfLaterPages(ReadsOn):
     def key(self, params: Json) -> str:
         return super().key({**params, "limit": 0} if "cursor" in params else params)
 
 
-class CacheByCursorAlone(Client):
-    def key(self, params: Json) -> str:
-        return params.get("cursor") or super().key(params)
+def _joined(flight_of: Callable[[str, Json], str]) -> type[Client]:
+    """Make a client that waits for a request under way where another search has the same name, by user and params."""
+
+    class Joined(Client):
+        def __init__(self, target: Json, era: str) -> None:
+            super().__init__(target, era)
+            self.flights: dict[str, Future[Json]] = {}
+
+        def page(self, params: Json) -> Json:
+            own = Future[Json]()
+            flight = self.flights.setdefault(name := flight_of(self.user, params), own)
+            if flight is not own:
+                return flight.result()
+            try:
+                own.set_result(page := super().page(params))
+                return page
+            except Exception as error:
+                own.set_exception(error)
+                raise
+            finally:
+                del self.flights[name]
+
+    return Joined
 
 
-class _Joined(Client, ABC):
-    """Waits for a request that is under way, where another search needs the same."""
-
-    def __init__(self, target: Json, era: str) -> None:
-        super().__init__(target, era)
-        self.flights: dict[str, Future[Json]] = {}
-
-    @abstractmethod
-    def flight(self, params: Json) -> str:
-        """Return the name of the request that a search can share."""
-
-    def page(self, params: Json) -> Json:
-        own = Future[Json]()
-        flight = self.flights.setdefault(name := self.flight(params), own)
-        if flight is not own:
-            return flight.result()
-        try:
-            own.set_result(page := super().page(params))
-            return page
-        except Exception as error:
-            own.set_exception(error)
-            raise
-        finally:
-            del self.flights[name]
+joined_blind_to_case = _joined(lambda user, params: f"{user} {json.dumps(params).lower()}")
+joined_for_users = _joined(lambda _, params: json.dumps(params))
 
 
-class JoinedBlindToCase(_Joined):
-    def flight(self, params: Json) -> str:
-        return f"{self.user} {json.dumps(params).lower()}"
+def _is_public(page: Json) -> bool:
+    return page.get("cacheScope") == "public"
 
 
-class JoinedForUsers(_Joined):
-    def flight(self, params: Json) -> str:
-        return json.dumps(params)
+def _shared(when: Callable[[Json], bool]) -> type[Client]:
+    """Make a client that keeps some pages for all users."""
+
+    class Shared(Client):
+        def is_shared(self, page: Json) -> bool:
+            return when(page)
+
+    return Shared
 
 
-class ScopeBlindToCase(Client):
-    def is_shared(self, page: Json) -> bool:
-        return str(page.get("cacheScope")).lower() == "public"
+cache_shared = _shared(lambda _: True)
+scope_blind_to_case = _shared(lambda page: str(page.get("cacheScope")).lower() == "public")
+missing_scope_is_public = _shared(lambda page: "cacheScope" not in page or _is_public(page))
+unknown_scope_is_public = _shared(lambda page: page.get("cacheScope") != "private")
+scope_by_prefix = _shared(lambda page: str(page.get("cacheScope")).startswith("public"))
+scope_of_one_element = _shared(lambda page: page.get("cacheScope") in ("public", ["public"]))
+later_pages_shared = _shared(lambda page: "nextCursor" not in page or _is_public(page))
+empty_pages_shared = _shared(lambda page: _is_public(page) or not page["tools"])
+
+
+def _modern_ttl(read: Callable[[Json], float | None]) -> type[Client]:
+    """Make a client that takes some modern pages to be valid for another time."""
+
+    class ModernTtl(Client):
+        def ttl(self, page: Json) -> float:
+            ttl = read(page) if self.era == MODERN else None
+            return super().ttl(page) if ttl is None else ttl
+
+    return ModernTtl
+
+
+kept_for_no_time = _modern_ttl(lambda page: 30_000 if page.get("ttlMs") == 0 else None)
+# What was not found once is never asked for again.
+empty_result_believed = _modern_ttl(lambda page: None if page["tools"] else 3_600_000)
+missing_ttl_is_an_hour = _modern_ttl(lambda page: None if "ttlMs" in page else 3_600_000)
+text_of_ttl_read = _modern_ttl(lambda page: float(page["ttlMs"]) if isinstance(page.get("ttlMs"), str) else None)
 
 
 class KeptBeyondItsTime(Client):
     def ttl(self, page: Json) -> float:
         return max(super().ttl(page), 30_000) if super().ttl(page) > 0 else 0
-
-
-class KeptForNoTime(Client):
-    def ttl(self, page: Json) -> float:
-        return 30_000 if self.era == MODERN and page.get("ttlMs") == 0 else super().ttl(page)
-
-
-class EmptyResultBelieved(Client):
-    """What was not found once is never asked for again."""
-
-    def ttl(self, page: Json) -> float:
-        return super().ttl(page) if page["tools"] or self.era == LEGACY else 3_600_000
 
 
 class KeptAsLongAsItIsRead(Client):
@@ -278,20 +250,9 @@ class FirstTtlForAllPages(Client):
         return self.first or super().ttl(page)
 
 
-class MissingTtlIsAnHour(Client):
-    def ttl(self, page: Json) -> float:
-        return super().ttl(page) if "ttlMs" in page or self.era == LEGACY else 3_600_000
-
-
 class NegativeTtlIsForEver(Client):
     def ttl(self, page: Json) -> float:
         return 3_600_000 if super().ttl(page) < 0 else super().ttl(page)
-
-
-class TextOfTtlRead(Client):
-    def ttl(self, page: Json) -> float:
-        ttl = page.get("ttlMs")
-        return float(ttl) if isinstance(ttl, str) and self.era == MODERN else super().ttl(page)
 
 
 class FractionOfTtlRead(Client):
@@ -308,43 +269,20 @@ class MalformedHintsListed(Client):
         return super().checked(result)
 
 
-class MalformedScopeIsAnError(Client):
-    def checked(self, result: Json) -> Json:
-        if self.era == MODERN and result.get("cacheScope") not in ("public", "private"):
-            raise RefusedError({"message": "no valid cacheScope"})
-        return super().checked(result)
+def _scope_is_an_error(when: Callable[[Any], bool]) -> type[Client]:
+    """Make a client that takes a page with some scopes for an error."""
+
+    class ScopeIsAnError(Client):
+        def checked(self, result: Json) -> Json:
+            if self.era == MODERN and when(result.get("cacheScope")):
+                raise RefusedError({"message": "no valid cacheScope"})
+            return super().checked(result)
+
+    return ScopeIsAnError
 
 
-class ScopeOfAnotherTypeIsAnError(Client):
-    def checked(self, result: Json) -> Json:
-        if self.era == MODERN and not isinstance(result.get("cacheScope") or "", str):
-            raise RefusedError({"message": "cacheScope is not a string"})
-        return super().checked(result)
-
-
-class CacheShared(Client):
-    def is_shared(self, page: Json) -> bool:
-        return True
-
-
-class MissingScopeIsPublic(Client):
-    def is_shared(self, page: Json) -> bool:
-        return "cacheScope" not in page or super().is_shared(page)
-
-
-class UnknownScopeIsPublic(Client):
-    def is_shared(self, page: Json) -> bool:
-        return page.get("cacheScope") != "private"
-
-
-class ScopeByPrefix(Client):
-    def is_shared(self, page: Json) -> bool:
-        return str(page.get("cacheScope")).startswith("public")
-
-
-class ScopeOfOneElement(Client):
-    def is_shared(self, page: Json) -> bool:
-        return page.get("cacheScope") == ["public"] or super().is_shared(page)
+malformed_scope_is_an_error = _scope_is_an_error(lambda scope: scope not in ("public", "private"))
+scope_of_another_type_is_an_error = _scope_is_an_error(lambda scope: not isinstance(scope or "", str))
 
 
 class KeptForTheNextUser(Client):
@@ -362,11 +300,6 @@ class UsersByPrefix(Client):
     def key(self, params: Json) -> str:
         self.user = self.user[:3]
         return super().key(params)
-
-
-class LaterPagesShared(Client):
-    def is_shared(self, page: Json) -> bool:
-        return "nextCursor" not in page or super().is_shared(page)
 
 
 class ScopeOfFirstPage(Client):
@@ -401,16 +334,48 @@ class PrivatePagesByAddress(Client):
         return True
 
 
-class ListsWhatItFound(Client):
-    def list_tools(self) -> list[Json]:
-        return list(self.found.values()) or super().list_tools()
+def _lists(other: Callable[[Client, list[Json]], list[Json]]) -> type[Client]:
+    """Make a client that returns something else for a listing than what was listed."""
+
+    class Lists(Client):
+        def list_tools(self) -> list[Json]:
+            return other(self, super().list_tools())
+
+    return Lists
 
 
-class ListsAsItFound(Client):
-    """Gives the definition that it has, wherever it has it from."""
+def _lists_unasked(held: Callable[[Client], list[Json]]) -> type[Client]:
+    """Make a client that returns what it holds for a listing, and asks only where that is nothing."""
 
-    def list_tools(self) -> list[Json]:
-        return [self.found.get(tool["name"], tool) for tool in super().list_tools()]
+    class ListsUnasked(Client):
+        def list_tools(self) -> list[Json]:
+            return held(self) or super().list_tools()
+
+    return ListsUnasked
+
+
+lists_what_it_found = _lists_unasked(lambda client: list(client.found.values()))
+# Takes the tools that it has found for all, where there are as many as the server says that it has.
+lists_what_it_found_of_as_many = _lists_unasked(
+    lambda client: (
+        list(client.found.values()) if len(client.found) == (client.settings or {}).get("catalogSize") else []
+    )
+)
+# Gives the definition that it has, wherever it has it from.
+lists_as_it_found = _lists(lambda client, listed: [client.found.get(tool["name"], tool) for tool in listed])
+lists_what_it_found_where_none = _lists(lambda client, listed: listed or list(client.found.values()))
+lists_found_tools_too = _lists(
+    lambda client, listed: [
+        *listed,
+        *(tool for name, tool in client.found.items() if name not in {listed_tool["name"] for listed_tool in listed}),
+    ]
+)
+lists_with_hit_metadata = _lists(
+    lambda client, listed: [
+        {**tool, **{name: held for name, held in client.found.get(tool["name"], {}).items() if name == "_meta"}}
+        for tool in listed
+    ]
+)
 
 
 class KeepsListingAsItFound(Client):
@@ -428,21 +393,6 @@ class KeepsListingAsItFound(Client):
     def notified(self, notification: Json) -> None:
         self.names = None
         super().notified(notification)
-
-
-class ListsFoundToolsToo(Client):
-    def list_tools(self) -> list[Json]:
-        listed = super().list_tools()
-        names = {tool["name"] for tool in listed}
-        return listed + [tool for name, tool in self.found.items() if name not in names]
-
-
-class ListsWhatItFoundOfAsMany(Client):
-    """Takes the tools that it has found for all, where there are as many as the server says that it has."""
-
-    def list_tools(self) -> list[Json]:
-        size = (self.settings or {}).get("catalogSize")
-        return list(self.found.values()) if len(self.found) == size else super().list_tools()
 
 
 class ListsFoundPages(Client):
@@ -493,10 +443,39 @@ class LegacyKeptWhateverChanges(_LegacyKept):
         return
 
 
-class ListChangeOfToolsOnly(Client):
-    def notified(self, notification: Json) -> None:
-        if notification["method"] == "notifications/tools/list_changed":
-            super().notified(notification)
+def _heeds(when: Callable[[Json], bool]) -> type[Client]:
+    """Make a client that takes note of some notifications only."""
+
+    class Heeds(Client):
+        def notified(self, notification: Json) -> None:
+            if when(notification):
+                super().notified(notification)
+
+    return Heeds
+
+
+list_change_ignored = _heeds(lambda _: False)
+list_change_of_tools_only = _heeds(lambda notification: notification["method"] == "notifications/tools/list_changed")
+list_change_with_unknown_params_ignored = _heeds(
+    lambda notification: notification.get("params", {}).keys() <= {"_meta"}
+)
+list_change_with_unknown_metadata_ignored = _heeds(
+    lambda notification: len(notification.get("params", {}).get("_meta", {})) <= 1
+)
+
+
+def _keeps_through_changes(kept: Callable[[str, Json], bool]) -> type[Client]:
+    """Make a client that keeps some pages, by key and content, when a list has changed."""
+
+    class KeepsThroughChanges(Client):
+        def notified(self, notification: Json) -> None:
+            self.kept = {key: timed for key, timed in self.kept.items() if kept(key, timed[1])}
+
+    return KeepsThroughChanges
+
+
+list_change_drops_first_pages = _keeps_through_changes(lambda key, _: '"cursor"' in key)
+list_change_keeps_empty_pages = _keeps_through_changes(lambda _, page: not page["tools"])
 
 
 class ListChangeKeepsTemplates(Client):
@@ -505,16 +484,6 @@ class ListChangeKeepsTemplates(Client):
         templates.kept, kept = {}, templates.kept
         super().notified(notification)
         templates.kept = kept
-
-
-class ListChangeDropsFirstPages(Client):
-    def notified(self, notification: Json) -> None:
-        self.kept = {key: page for key, page in self.kept.items() if '"cursor"' in key}
-
-
-class ListChangeIgnored(Client):
-    def notified(self, notification: Json) -> None:
-        return
 
 
 class ListChangeHeededOnce(Client):
@@ -551,18 +520,6 @@ class ListChangeHeededOnceASecond(Client):
             super().notified(notification)
 
 
-class ListChangeWithUnknownParamsIgnored(Client):
-    def notified(self, notification: Json) -> None:
-        if notification.get("params", {}).keys() <= {"_meta"}:
-            super().notified(notification)
-
-
-class ListChangeWithUnknownMetadataIgnored(Client):
-    def notified(self, notification: Json) -> None:
-        if len(notification.get("params", {}).get("_meta", {})) <= 1:
-            super().notified(notification)
-
-
 class ListChangeDropsLastQuery(Client):
     last = ""
 
@@ -587,11 +544,6 @@ class ListChangeUnheardWhileSearching(Client):
     def notified(self, notification: Json) -> None:
         if not self.under_way:
             super().notified(notification)
-
-
-class ListChangeKeepsEmptyPages(Client):
-    def notified(self, notification: Json) -> None:
-        self.kept = {key: page for key, page in self.kept.items() if not page[1]["tools"]}
 
 
 class ListChangeForThisUserOnly(Client):
@@ -630,36 +582,6 @@ class ListChangeIgnoredOfSeveral(Federation):
             client.kept = _NeverCleared()
 
 
-class CacheBlindToHyphens(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"].replace("-", " ")})
-
-
-class CacheBlindToRepetition(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": list(dict.fromkeys(params["query"].split(" ")))})
-
-
-class CacheBlindToQuotationMarks(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"].strip('"')})
-
-
-class CacheBlindToSharpS(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"].replace("\u00df", "ss")})
-
-
-class CacheBlindToPadding(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "cursor": params.get("cursor", "none").rstrip("=")})
-
-
-class CacheOfHundredAtMost(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "limit": min(params.get("limit", -1), 100)})
-
-
 class AllThatWasFoundCut(Client):
     """A search that found all there was, on one page, answers those with a limit."""
 
@@ -679,33 +601,12 @@ class ScopeOfThePageBefore(Client):
         return self.scope == "public"
 
 
-class EmptyPagesShared(Client):
-    def is_shared(self, page: Json) -> bool:
-        return super().is_shared(page) or not page["tools"]
-
-
 class ListsWhatItFoundWhereRefused(Client):
     def list_tools(self) -> list[Json]:
         try:
             return super().list_tools()
         except RefusedError:
             return list(self.found.values())
-
-
-class ListsWhatItFoundWhereNone(Client):
-    def list_tools(self) -> list[Json]:
-        return super().list_tools() or list(self.found.values())
-
-
-class ListsWithHitMetadata(Client):
-    def list_tools(self) -> list[Json]:
-        kept = {name: {"_meta": tool["_meta"]} for name, tool in self.found.items() if "_meta" in tool}
-        return [{**tool, **kept.get(tool["name"], {})} for tool in super().list_tools()]
-
-
-class CacheKeyCutAtAThousand(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "query": params["query"][:1000]})
 
 
 class PrivatePagesForNobody(Client):
@@ -728,11 +629,6 @@ class UsersByTheirBeginning(Client):
     def key(self, params: Json) -> str:
         self.user = self.user[:64]
         return super().key(params)
-
-
-class CacheBlindToFormOfCursors(Client):
-    def key(self, params: Json) -> str:
-        return super().key({**params, "cursor": normalize("NFC", params.get("cursor", ""))})
 
 
 class FoundToolAnswersItsName(Client):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .client_library import (
@@ -30,11 +31,6 @@ class ListsWhenItConnects(Client):
         self.listed()
 
 
-class DeclaresInExperimental(Client):
-    def declared(self, method: str) -> Json:
-        return {"experimental": {EXTENSION_ID: {}}} if self.era == MODERN else super().declared(method)
-
-
 class _Undeclared(Client, ABC):
     searched = 0
 
@@ -50,9 +46,22 @@ class _Undeclared(Client, ABC):
         """Return whether a search does without the declaration."""
 
 
-class UndeclaredWithCursor(_Undeclared):
-    def hides(self, params: Json) -> bool:
-        return "cursor" in params
+def _undeclared(hidden: Callable[[_Undeclared, Json], bool]) -> type[Client]:
+    """Make a client some of whose searches do without the declaration."""
+
+    class Undeclared(_Undeclared):
+        def hides(self, params: Json) -> bool:
+            return hidden(self, params)
+
+    return Undeclared
+
+
+undeclared_with_cursor = _undeclared(lambda _, params: "cursor" in params)
+undeclared_with_limit = _undeclared(lambda _, params: "limit" in params)
+undeclared_where_long = _undeclared(lambda _, params: len(params.get("query", "")) > 500)
+undeclared_later = _undeclared(lambda client, _: client.searched > 30)
+undeclared_for_users = _undeclared(lambda client, _: client.user != "")
+undeclared_without_settings = _undeclared(lambda client, _: not client.settings)
 
 
 class UndeclaredFromTheThirdPageOn(_Undeclared):
@@ -61,31 +70,6 @@ class UndeclaredFromTheThirdPageOn(_Undeclared):
     def hides(self, params: Json) -> bool:
         self.pages = self.pages + 1 if "cursor" in params else 0
         return self.pages > 1
-
-
-class UndeclaredWithLimit(_Undeclared):
-    def hides(self, params: Json) -> bool:
-        return "limit" in params
-
-
-class UndeclaredWhereLong(_Undeclared):
-    def hides(self, params: Json) -> bool:
-        return len(params.get("query", "")) > 500
-
-
-class UndeclaredLater(_Undeclared):
-    def hides(self, params: Json) -> bool:
-        return self.searched > 30
-
-
-class UndeclaredForUsers(_Undeclared):
-    def hides(self, params: Json) -> bool:
-        return bool(self.user)
-
-
-class UndeclaredWithoutSettings(_Undeclared):
-    def hides(self, params: Json) -> bool:
-        return not self.settings
 
 
 class UndeclaredOnceListed(_Undeclared):
@@ -110,14 +94,121 @@ class UndeclaredOnceToolsHaveChanged(_Undeclared):
         super().notified(notification)
 
 
-class UndeclaredInHandshake(Client):
-    def declared(self, method: str) -> Json:
-        return {} if method == "initialize" else super().declared(method)
+def _declaring(declared: Callable[[str, str], Json | None]) -> type[Client]:
+    """Make a client that declares other capabilities, by era and method."""
+
+    class Declaring(Client):
+        def declared(self, method: str) -> Json:
+            other = declared(self.era, method)
+            return super().declared(method) if other is None else other
+
+    return Declaring
 
 
-class DeclaresTrueInHandshake(Client):
-    def declared(self, method: str) -> Json:
-        return {"extensions": {EXTENSION_ID: True}} if method == "initialize" else super().declared(method)
+declares_in_experimental = _declaring(lambda era, _: {"experimental": {EXTENSION_ID: {}}} if era == MODERN else None)
+undeclared_in_handshake = _declaring(lambda _, method: {} if method == "initialize" else None)
+declares_true_in_handshake = _declaring(
+    lambda _, method: {"extensions": {EXTENSION_ID: True}} if method == "initialize" else None
+)
+
+
+def _looking_in(modern: tuple[str, ...], legacy: tuple[str, ...]) -> type[Client]:
+    """Make a client that looks for the extension in other places."""
+
+    class LookingIn(Client):
+        def places(self) -> tuple[str, ...]:
+            return modern if self.era == MODERN else legacy
+
+    return LookingIn
+
+
+extensions_only = _looking_in(("extensions",), ("extensions",))
+experimental_only_in_legacy = _looking_in(("extensions",), ("experimental",))
+experimental_in_modern = _looking_in(("extensions", "experimental"), ("extensions", "experimental"))
+
+
+def _strict(accepted: Callable[[Json], bool]) -> type[Client]:
+    """Make a client for which only some settings say that the extension is there."""
+
+    class Strict(Client):
+        def counts(self, held: Any) -> bool:
+            return super().counts(held) and accepted(held)
+
+    return Strict
+
+
+settings_closed = _strict(lambda settings: set(settings) <= SETTINGS)
+settings_strict = _strict(lambda settings: settings.get("maxLimit") != 0)
+settings_that_disable_believed = _strict(lambda settings: bool(settings.get("enabled", True)))
+settings_of_other_lists_strict = _strict(lambda settings: isinstance(settings.get("resources", {}), dict))
+# Lists what is small by a number of any kind.
+size_believed = _strict(
+    lambda settings: not isinstance(settings.get("catalogSize"), int | float) or settings["catalogSize"] >= 10
+)
+# A number with a decimal point is read as no integer, as in some languages, and its object not at all.
+whole_floats_are_no_numbers = _strict(
+    lambda settings: not (isinstance(settings.get("maxLimit"), float) and settings["maxLimit"].is_integer())
+)
+numbers_of64_bits = _strict(
+    lambda settings: all(number < 2**63 for number in settings.values() if type(number) is int)
+)
+# Takes tools for a list that has a setting of its own.
+setting_of_tools_believed = _strict(lambda settings: settings.get("tools") is not False)
+
+
+def _taken_for_advertised(when: Callable[[Json], bool]) -> type[Client]:
+    """Make a client that takes some capabilities for those of a server with the extension."""
+
+    class TakenForAdvertised(Client):
+        def read_settings(self, capabilities: Json) -> Json | None:
+            return {} if when(capabilities) else super().read_settings(capabilities)
+
+    return TakenForAdvertised
+
+
+def _named_alike(alike: Callable[[str], bool]) -> type[Client]:
+    """Make a client that takes an extension with another identifier for this one, where this one is not advertised."""
+
+    def advertised(capabilities: Json) -> bool:
+        held = extensions_in(capabilities)
+        return EXTENSION_ID not in held and any(map(alike, held))
+
+    return _taken_for_advertised(advertised)
+
+
+advertised_by_another = _named_alike(lambda name: name.endswith("/tools-search"))
+identifier_by_prefix = _named_alike(lambda name: name.startswith(EXTENSION_ID))
+identifier_by_suffix = _named_alike(lambda name: name.endswith(EXTENSION_ID))
+# Takes a `search` among the capability of tools for the extension.
+advertised_under_tools = _taken_for_advertised(lambda capabilities: "search" in capabilities["tools"])
+# Looks for the identifier among the members or elements of `extensions`.
+advertised_in_an_array = _taken_for_advertised(lambda capabilities: capabilities.get("extensions") == [EXTENSION_ID])
+
+
+def _capabilities_read(reading: Callable[[Json], Json]) -> type[Client]:
+    """Make a client that reads other capabilities than there are."""
+
+    class CapabilitiesRead(Client):
+        def read_settings(self, capabilities: Json) -> Json | None:
+            return super().read_settings(reading(capabilities))
+
+    return CapabilitiesRead
+
+
+def _identifiers_read(reading: Callable[[str], str]) -> type[Client]:
+    def read(capabilities: Json) -> Json:
+        held = extensions_in(capabilities)
+        return {**capabilities, "extensions": {**{reading(name): value for name, value in held.items()}, **held}}
+
+    return _capabilities_read(read)
+
+
+identifier_blind_to_case = _identifiers_read(str.lower)
+identifier_trimmed = _identifiers_read(str.strip)
+# As parsers do that match names regardless of case.
+capabilities_in_any_case = _capabilities_read(
+    lambda capabilities: {name.lower(): value for name, value in capabilities.items()}
+)
 
 
 class AdvertisedAsTrue(Client):
@@ -165,57 +256,16 @@ class AdvertisedAsText(Client):
         return json.loads(held) if isinstance(held, str) else held
 
 
-class ExtensionsOnly(Client):
-    def places(self) -> tuple[str, ...]:
-        return ("extensions",)
-
-
-class ExperimentalOnlyInLegacy(Client):
-    def places(self) -> tuple[str, ...]:
-        return ("extensions",) if self.era == MODERN else ("experimental",)
-
-
 class FirstPlaceDecides(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         first = extensions_in(capabilities).get(EXTENSION_ID, {})
         return super().read_settings(capabilities) if self.counts(first) else None
 
 
-class SettingsClosed(Client):
-    def counts(self, held: Any) -> bool:
-        return super().counts(held) and set(held) <= SETTINGS
-
-
-class SettingsStrict(Client):
-    def counts(self, held: Any) -> bool:
-        return super().counts(held) and held.get("maxLimit") != 0
-
-
 class SettingsBelieved(Client):
     def limited(self, limit: int | None) -> Json:
         most: Any = (self.settings or {}).get("maxLimit")
         return {"limit": min(limit, most)} if limit and isinstance(most, int | float) else super().limited(limit)
-
-
-class AdvertisedByAnother(Client):
-    def read_settings(self, capabilities: Json) -> Json | None:
-        others = [name for name in extensions_in(capabilities) if name.endswith("/tools-search")]
-        return {} if others and EXTENSION_ID not in others else super().read_settings(capabilities)
-
-
-class AdvertisedUnderTools(Client):
-    """Takes a `search` among the capability of tools for the extension."""
-
-    def read_settings(self, capabilities: Json) -> Json | None:
-        return {} if "search" in capabilities["tools"] else super().read_settings(capabilities)
-
-
-class SizeBelieved(Client):
-    """Lists what is small by a number of any kind."""
-
-    def counts(self, held: Any) -> bool:
-        size: Any = held.get("catalogSize", 5000) if isinstance(held, dict) else 5000  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
-        return super().counts(held) and (not isinstance(size, int | float) or size >= 10)
 
 
 class LimitOfAllBelieved(Client):
@@ -236,20 +286,6 @@ class LimitOfAllBelieved(Client):
         return {"limit": most} if type(most) is int else {}
 
 
-class IdentifierBlindToCase(Client):
-    def read_settings(self, capabilities: Json) -> Json | None:
-        held = extensions_in(capabilities)
-        lowered = {name.lower(): value for name, value in held.items()}
-        return super().read_settings({**capabilities, "extensions": {**lowered, **held}})
-
-
-class CapabilitiesInAnyCase(Client):
-    """As parsers do that match names regardless of case."""
-
-    def read_settings(self, capabilities: Json) -> Json | None:
-        return super().read_settings({name.lower(): value for name, value in capabilities.items()})
-
-
 class SettingInAnyCase(Client):
     any_case = False
 
@@ -260,18 +296,6 @@ class SettingInAnyCase(Client):
 
     def searches(self) -> bool:
         return self.any_case or super().searches()
-
-
-class IdentifierByPrefix(Client):
-    def read_settings(self, capabilities: Json) -> Json | None:
-        held = extensions_in(capabilities)
-        alike = [name for name in held if name.startswith(EXTENSION_ID)]
-        return {} if alike and EXTENSION_ID not in held else super().read_settings(capabilities)
-
-
-class ExperimentalInModern(Client):
-    def places(self) -> tuple[str, ...]:
-        return ("extensions", "experimental")
 
 
 class RemembersWhoAdvertised(Client):
@@ -324,29 +348,45 @@ class ProbesWithoutLimit(_Probing):
         return super().search(query, limit)
 
 
-class ProbesWhereListingFails(_Probing):
-    def listed(self) -> list[Json]:
-        try:
-            return super().listed()
-        except RefusedError:
-            self.probe()
-            raise
+def _probing_where_listing(fails: Callable[[RefusedError], bool], lists: Callable[[int], bool]) -> type[Client]:
+    """Make a client that probes where a listing fails in some way, or has some number of tools."""
+
+    class ProbingWhereListing(_Probing):
+        def listed(self) -> list[Json]:
+            try:
+                tools = super().listed()
+            except RefusedError as error:
+                if fails(error):
+                    self.probe()
+                raise
+            if lists(len(tools)):
+                self.probe()
+            return tools
+
+    return ProbingWhereListing
 
 
-class ProbesWhereNothingIsListed(_Probing):
-    def listed(self) -> list[Json]:
-        tools = super().listed()
-        if not tools:
-            self.probe()
-        return tools
+probes_where_listing_fails = _probing_where_listing(lambda _: True, lambda _: False)
+probes_where_listing_is_unknown = _probing_where_listing(lambda error: error.code == -32601, lambda _: False)
+probes_where_nothing_is_listed = _probing_where_listing(lambda _: False, lambda size: size == 0)
+probes_where_much_is_listed = _probing_where_listing(lambda _: False, lambda size: size > 1000)
 
 
-class ProbesWhereMuchIsListed(_Probing):
-    def listed(self) -> list[Json]:
-        tools = super().listed()
-        if len(tools) > 1000:
-            self.probe()
-        return tools
+def _probing_where_a_call_gets(code: int) -> type[Client]:
+    class ProbingWhereACallGets(_Probing):
+        def call(self, name: str, arguments: Json) -> Json:
+            try:
+                return super().call(name, arguments)
+            except RefusedError as error:
+                if error.code == code:
+                    self.probe()
+                raise
+
+    return ProbingWhereACallGets
+
+
+probes_to_refresh_a_definition = _probing_where_a_call_gets(-32020)
+probes_for_a_call_of_an_unknown_tool = _probing_where_a_call_gets(-32602)
 
 
 class ProbesWhereNothingFits(_Probing):
@@ -355,16 +395,6 @@ class ProbesWhereNothingFits(_Probing):
         if not fit:
             self.probe()
         return fit
-
-
-class ProbesToRefreshADefinition(_Probing):
-    def call(self, name: str, arguments: Json) -> Json:
-        try:
-            return super().call(name, arguments)
-        except RefusedError as error:
-            if error.code == -32020:
-                self.probe()
-            raise
 
 
 class SearchesOnceToolsHaveChanged(_Probing):
@@ -400,25 +430,12 @@ class AdvertisedBesideCapabilities(Client):
         return result
 
 
-class AdvertisedInAnArray(Client):
-    """Looks for the identifier among the members or elements of `extensions`."""
-
-    def read_settings(self, capabilities: Json) -> Json | None:
-        named = capabilities.get("extensions") == [EXTENSION_ID]
-        return {} if named else super().read_settings(capabilities)
-
-
 class SearchesBesideOneThatCan(Federation):
     def open(self) -> None:
         super().open()
         if any(client.searches() for client in self.clients.values()):
             for client in self.clients.values():
                 client.settings = client.settings or {}
-
-
-class SettingsThatDisableBelieved(Client):
-    def counts(self, held: Any) -> bool:
-        return super().counts(held) and bool(held.get("enabled", True))
 
 
 class Silent(Client):
@@ -464,20 +481,6 @@ class UndeclaredOnceSearchIsRefused(Client):
         return {} if self.refused else super().declared(method)
 
 
-class IdentifierBySuffix(Client):
-    def read_settings(self, capabilities: Json) -> Json | None:
-        held = extensions_in(capabilities)
-        alike = [name for name in held if name.endswith(EXTENSION_ID)]
-        return {} if alike and EXTENSION_ID not in held else super().read_settings(capabilities)
-
-
-class IdentifierTrimmed(Client):
-    def read_settings(self, capabilities: Json) -> Json | None:
-        held = extensions_in(capabilities)
-        trimmed = {name.strip(): value for name, value in held.items()}
-        return super().read_settings({**capabilities, "extensions": {**trimmed, **held}})
-
-
 class AdvertisedInMetadata(Client):
     """Takes what it finds in the `_meta` of a handshake for an advertisement."""
 
@@ -511,38 +514,12 @@ class SearchedWithoutTheExtension(Client):
         return self.without or super().searches()
 
 
-class WholeFloatsAreNoNumbers(Client):
-    """A number with a decimal point is read as no integer, as in some languages, and its object not at all."""
-
-    def counts(self, held: Any) -> bool:
-        most: Any = held.get("maxLimit") if isinstance(held, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
-        return super().counts(held) and not (isinstance(most, float) and most.is_integer())
-
-
-class NumbersOf64Bits(Client):
-    def counts(self, held: Any) -> bool:
-        numbers = [each for each in held.values() if type(each) is int] if isinstance(held, dict) else []  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType] - JSON
-        return super().counts(held) and all(number < 2**63 for number in numbers)
-
-
-class SettingsOfOtherListsStrict(Client):
-    def counts(self, held: Any) -> bool:
-        return super().counts(held) and isinstance(held.get("resources", {}), dict)
-
-
 class SettingsAroundStrict(Client):
     """Reads the setting for its list only where all other settings are valid."""
 
     def counts(self, held: Any) -> bool:
         around = self.settings or {}  # which still are those of the whole server
         return super().counts(held) and isinstance(around.get("maxLimit", 1), int)
-
-
-class SettingOfToolsBelieved(Client):
-    """Takes tools for a list that has a setting of its own."""
-
-    def counts(self, held: Any) -> bool:
-        return super().counts(held) and held.get("tools") is not False
 
 
 class UndeclaredWhereItRefreshes(Client):
@@ -595,16 +572,6 @@ class SettingsOfBothPlaces(Client):
         return {**experimental, **settings} if settings is not None and isinstance(experimental, dict) else settings
 
 
-class ProbesWhereListingIsUnknown(_Probing):
-    def listed(self) -> list[Json]:
-        try:
-            return super().listed()
-        except RefusedError as error:
-            if error.code == -32601:
-                self.probe()
-            raise
-
-
 class ProbesWhereNoToolsAreDeclared(_Probing):
     def read_settings(self, capabilities: Json) -> Json | None:
         settings = super().read_settings(capabilities)
@@ -618,16 +585,6 @@ class ProbesWhereANameIsSought(_Probing):
         if " " not in query:
             self.probe()
         return super().ranked(query, tools)
-
-
-class ProbesForACallOfAnUnknownTool(_Probing):
-    def call(self, name: str, arguments: Json) -> Json:
-        try:
-            return super().call(name, arguments)
-        except RefusedError as error:
-            if error.code == -32602:
-                self.probe()
-            raise
 
 
 class UndeclaredAfterAnEmptyPage(_Undeclared):

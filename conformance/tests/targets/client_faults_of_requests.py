@@ -8,7 +8,8 @@ import json
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -21,44 +22,78 @@ def _last_part(name: str) -> str:
     return re.split("[./]", name)[-1]
 
 
-class QueryTrimmedWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query.strip(), "cursor": cursor}
+def _with_cursor(
+    query_read: Callable[[str], str] | None = None, cursor_read: Callable[[str], str] | None = None
+) -> type[Client]:
+    """Make a client that asks for later pages with another query, or with another cursor."""
+
+    class WithCursor(Client):
+        def next_params(self, query: str, cursor: str) -> Json:
+            read = query_read(query) if query_read else query
+            return super().next_params(read, cursor_read(cursor) if cursor_read else cursor)
+
+    return WithCursor
 
 
-class QueryLoweredWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query.lower(), "cursor": cursor}
+query_trimmed_with_cursor = _with_cursor(str.strip)
+query_lowered_with_cursor = _with_cursor(str.lower)
+query_blank_with_cursor = _with_cursor(lambda query: "")
+query_normalized_with_cursor = _with_cursor(lambda query: unicodedata.normalize("NFC", query))
+query_cleaned_with_cursor = _with_cursor(lambda query: "".join(each for each in query if each >= " "))
+query_cut_with_cursor = _with_cursor(lambda query: query[:1000])
+query_cut_at_the_limit_with_cursor = _with_cursor(lambda query: query[:1024])
+query_cut_by_bytes_with_cursor = _with_cursor(lambda query: query.encode()[:2048].decode(errors="ignore"))
+query_cut_after_many_words_with_cursor = _with_cursor(lambda query: " ".join(query.split(" ")[:256]))
+query_unescaped_with_cursor = _with_cursor(html.unescape)
+query_unquoted_with_cursor = _with_cursor(lambda query: query.strip('"'))
+query_read_as_a_template = _with_cursor(lambda query: query.replace("$&", "query"))
+
+
+def _encoded_again(cursor: str) -> str:
+    """Return a cursor as it is if it is kept as the bytes that it has in base64."""
+    try:
+        return base64.b64encode(base64.b64decode(cursor + "=" * (-len(cursor) % 4), validate=True)).decode()
+    except ValueError:
+        return cursor
+
+
+cursor_decoded_and_encoded = _with_cursor(None, _encoded_again)
+cursor_read_as_number = _with_cursor(
+    None, lambda cursor: f"{float(cursor):g}" if re.fullmatch(r"[0-9]e[0-9]", cursor) else cursor
+)
+cursor_unescaped = _with_cursor(None, html.unescape)
+cursor_cut = _with_cursor(None, lambda cursor: cursor[:255])
+cursor_cut_after_eight_thousand = _with_cursor(None, lambda cursor: cursor[:8192])
+cursor_trimmed = _with_cursor(None, str.strip)
+cursor_line_ends_normalized = _with_cursor(None, lambda cursor: cursor.replace("\r\n", "\n"))
+cursor_normalized = _with_cursor(None, lambda cursor: unicodedata.normalize("NFC", cursor))
+cursor_percent_encoded = _with_cursor(None, quote)
+# Cursors that are JSON are written as this client writes it.
+cursor_compacted = _with_cursor(
+    None,
+    lambda cursor: json.dumps(json.loads(cursor), separators=(",", ":")) if cursor.startswith("{") else cursor,
+)
+
+
+def _asking_with(change: Callable[[Json], Json]) -> type[Client]:
+    """Make a client that asks for every page with other params."""
+
+    class AskingWith(Client):
+        def page(self, params: Json) -> Json:
+            return super().page(change(params))
+
+    return AskingWith
+
+
+cursor_null_at_first = _asking_with(lambda params: {"cursor": None, **params})
+limit_null = _asking_with(lambda params: {"limit": None, **params})
+# Searches for what it was written for, and not for what it is asked.
+words_of_its_own = _asking_with(lambda params: {**params, "query": "read a file"})
 
 
 class QueryLeftOutWithCursor(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"cursor": cursor}
-
-
-class QueryBlankWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": "", "cursor": cursor}
-
-
-class QueryNormalizedWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": unicodedata.normalize("NFC", query), "cursor": cursor}
-
-
-class QueryCleanedWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": "".join(each for each in query if each >= " "), "cursor": cursor}
-
-
-class QueryCutWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query[:1000], "cursor": cursor}
-
-
-class QueryCutByBytesWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query.encode()[:2048].decode(errors="ignore"), "cursor": cursor}
 
 
 class QueryTrimmedWhenSentAgain(Client):
@@ -130,73 +165,11 @@ class QueryTrimmedAfterAKeptPage(Client):
         return super().next_params(query.strip() if self.was_kept else query, cursor)
 
 
-class CursorDecodedAndEncoded(Client):
-    """Cursors that are in base64 are kept as bytes."""
-
-    def next_params(self, query: str, cursor: str) -> Json:
-        try:
-            held = base64.b64decode(cursor + "=" * (-len(cursor) % 4), validate=True)
-        except ValueError:
-            return super().next_params(query, cursor)
-        return super().next_params(query, base64.b64encode(held).decode())
-
-
-class CursorReadAsNumber(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        exponential = re.fullmatch(r"[0-9]e[0-9]", cursor)
-        return super().next_params(query, f"{float(cursor):g}" if exponential else cursor)
-
-
-class CursorUnescaped(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return super().next_params(query, html.unescape(cursor))
-
-
-class CursorCutAfterEightThousand(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return super().next_params(query, cursor[:8192])
-
-
-class CursorTrimmed(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query, "cursor": cursor.strip()}
-
-
-class CursorLineEndsNormalized(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query, "cursor": cursor.replace("\r\n", "\n")}
-
-
-class CursorNormalized(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query, "cursor": unicodedata.normalize("NFC", cursor)}
-
-
-class CursorPercentEncoded(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query, "cursor": quote(cursor)}
-
-
-class CursorCut(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query, "cursor": cursor[:255]}
-
-
 class AsksBeyondTheEnd(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         tools = super().all_pages(query, again=again)
         self.page({"query": query})
         return tools
-
-
-class CursorNullAtFirst(Client):
-    def page(self, params: Json) -> Json:
-        return super().page({"cursor": None, **params})
-
-
-class LimitNull(Client):
-    def page(self, params: Json) -> Json:
-        return super().page({"limit": None, **params})
 
 
 class LimitZero(Client):
@@ -217,28 +190,64 @@ class IdsUsedAgain(Client):
 class _Headers(Client, ABC):
     def headers(self, method: str, params: Json) -> dict[str, str]:
         headers = super().headers(method, params)
-        if method == f"{self.path}/search":
-            self.change(headers, params)
-        return headers
+        return {**headers, **self.more(params)} if method == f"{self.path}/search" else headers
 
     @abstractmethod
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        """Change the header fields of a search."""
+    def more(self, params: Json) -> dict[str, str]:
+        """Return more headers for a search."""
 
 
-class MethodHeaderMissing(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers.pop("Mcp-Method", None)
+def _header(name: str, written: Callable[[str], str], when: Callable[[Json], bool] = lambda _: True) -> type[Client]:
+    """Make a client that sends what is `written` of the query in a header, with all searches or some."""
+
+    class Header(_Headers):
+        def more(self, params: Json) -> dict[str, str]:
+            return {name: written(params["query"])} if when(params) else {}
+
+    return Header
 
 
-class MethodHeaderOther(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["Mcp-Method"] = "tools/list"
+def _base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
-class QueryInHeader(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Query"] = params["query"].encode("ascii", errors="ignore").decode().strip()
+method_header_other = _header("Mcp-Method", lambda _: "tools/list")
+query_in_header = _header("X-Query", lambda query: query.encode("ascii", errors="ignore").decode().strip())
+query_in_header_where_long = _header("X-Query", quote, lambda params: len(params["query"]) > 200)
+query_in_header_where_one_word = _header("X-Query", str, lambda params: params["query"].isalpha())
+query_in_header_where_not_ascii = _header("X-Query", quote, lambda params: not params["query"].isascii())
+query_in_header_with_limit = _header("X-Query", quote, lambda params: "limit" in params)
+query_in_header_cut = _header("X-Topic", lambda query: quote(query)[:7])
+query_in_header_as_references = _header("X-Query", lambda query: "".join(f"&#{ord(each)};" for each in query))
+query_in_header_encoded = _header("X-Trace", lambda query: f"=?base64?{_base64_of(query.encode())}?=")
+# Encodes what is encoded once more, as a library does that gets a value ready to send.
+query_in_header_encoded_twice = _header("X-Trace", lambda query: _base64_of(_base64_of(query.encode()).encode()))
+query_in_header_hexadecimal = _header("X-Trace", lambda query: query.encode().hex())
+# Encodes it as mail headers are encoded.
+query_in_header_quoted = _header(
+    "X-Trace", lambda query: "=?utf-8?q?" + "".join(f"={byte:02X}" for byte in query.encode()) + "?="
+)
+query_in_header_among_others = _header(
+    "X-Trace", lambda query: "search-" + base64.urlsafe_b64encode(query.encode("utf-16-le")).decode()
+)
+query_in_cookie = _header("Cookie", lambda query: f"last={quote(query)}")
+
+
+class MethodHeaderMissing(Client):
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        headers = super().headers(method, params)
+        if method == f"{self.path}/search" and self.is_missing():
+            headers.pop("Mcp-Method", None)
+        return headers
+
+    def is_missing(self) -> bool:
+        """Return whether the search to send has no such header."""
+        return True
+
+
+class MethodHeaderMissingWhenSentAgain(OnceRefused, MethodHeaderMissing):
+    def is_missing(self) -> bool:
+        return self.refused
 
 
 class QueryInHeaderOfListing(Client):
@@ -253,56 +262,9 @@ class QueryInHeaderOfListing(Client):
         return {**super().headers(method, params), **sought}
 
 
-class QueryInHeaderEncoded(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Trace"] = "=?base64?" + base64.b64encode(params["query"].encode()).decode() + "?="
-
-
-class QueryInHeaderEncodedTwice(_Headers):
-    """Encodes what is encoded once more, as a library does that gets a value ready to send."""
-
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Trace"] = base64.b64encode(base64.b64encode(params["query"].encode())).decode()
-
-
-class QueryInHeaderHexadecimal(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Trace"] = params["query"].encode().hex()
-
-
-class QueryInHeaderQuoted(_Headers):
-    """Encodes it as mail headers are encoded."""
-
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Trace"] = "=?utf-8?q?" + "".join(f"={byte:02X}" for byte in params["query"].encode()) + "?="
-
-
-class QueryInCookie(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["Cookie"] = f"last={quote(params.get('query', ''))}"
-
-
-class QueryInHeaderAmongOthers(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Trace"] = "search-" + base64.urlsafe_b64encode(params["query"].encode("utf-16-le")).decode()
-
-
 class QueryInHeaderWhenSentAgain(OnceRefused, _Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if self.refused:
-            headers["X-Query"] = quote(params["query"])
-
-
-class QueryInHeaderWhereLong(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if len(params["query"]) > 200:
-            headers["X-Query"] = quote(params["query"])
-
-
-class QueryInHeaderWhereOneWord(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if params["query"].isalpha():
-            headers["X-Query"] = params["query"]
+    def more(self, params: Json) -> dict[str, str]:
+        return {"X-Query": quote(params["query"])} if self.refused else {}
 
 
 class QueryInHeaderOfCancellation(Client):
@@ -348,31 +310,163 @@ class UnfitToolsOfLaterPagesKept(Client):
         return self.later or super().fit(tool)
 
 
-class ParamHeadersMissing(Client):
+def _arguments_read(reading: Callable[[Json], Json]) -> type[Client]:
+    """Make a client that takes other arguments than a call's for its headers."""
+
+    class ArgumentsRead(Client):
+        def param_headers(self, params: Json) -> dict[str, str]:
+            return super().param_headers({**params, "arguments": reading(params["arguments"])})
+
+    return ArgumentsRead
+
+
+param_headers_missing = _arguments_read(lambda _: {})
+param_headers_at_top_only = _arguments_read(
+    lambda arguments: {name: value for name, value in arguments.items() if not isinstance(value, dict)}
+)
+param_headers_of_truthy_values_only = _arguments_read(
+    lambda arguments: {name: value for name, value in arguments.items() if value}
+)
+param_headers_of_null = _arguments_read(
+    lambda arguments: {name: "null" if value is None else value for name, value in arguments.items()}
+)
+
+
+def _param_headers_sent(sent: Callable[[str], bool]) -> type[Client]:
+    """Make a client that sends some values of headers for parameters only."""
+
+    class ParamHeadersSent(Client):
+        def param_headers(self, params: Json) -> dict[str, str]:
+            return {name: value for name, value in super().param_headers(params).items() if sent(value)}
+
+    return ParamHeadersSent
+
+
+param_headers_of_strings_only = _param_headers_sent(lambda value: not value.isdecimal())
+param_headers_of_text_only = _param_headers_sent(lambda value: value != "")
+
+
+def _param_headers_written(written: Callable[[Any], str | None]) -> type[Client]:
+    """Make a client that writes some values of headers for parameters otherwise."""
+
+    class ParamHeadersWritten(Client):
+        def header_value(self, value: Any) -> str:
+            text = written(value)
+            return super().header_value(value) if text is None else text
+
+    return ParamHeadersWritten
+
+
+param_headers_as_python_has_it = _param_headers_written(lambda value: str(value) if isinstance(value, bool) else None)
+param_headers_not_encoded = _param_headers_written(lambda value: value if isinstance(value, str) else None)
+# Writes every number as a language does that has no integers in JSON.
+param_headers_as_floats = _param_headers_written(lambda value: f"{float(value):g}" if type(value) is int else None)
+param_headers_with_tabs = _param_headers_written(
+    lambda value: " ".join(value.split()) if isinstance(value, str) and "\t" in value else None
+)
+# Sends a text that looks encoded as it is.
+param_headers_encoded_once = _param_headers_written(
+    lambda value: value if isinstance(value, str) and ENCODED.fullmatch(value) else None
+)
+
+
+class ParamHeadersTrimmed(Client):
+    def header_value(self, value: Any) -> str:
+        return super().header_value(value.strip() if isinstance(value, str) else value)
+
+
+@contextmanager
+def _found_in_place(client: Client, others: Mapping[str, Json]) -> Generator[None]:
+    """Have other definitions in place of what a client has found, for the block alone."""
+    found, client.found = client.found, {**client.found, **others}
+    try:
+        yield
+    finally:
+        client.found = found
+
+
+def _with_schema(client: Client, name: str, schema: Json) -> Json:
+    """Return the definition of a tool with another output schema."""
+    return {**client.found.get(name, {}), "outputSchema": schema}
+
+
+class ParamHeadersOfListing(Client):
+    """The definition that was listed first counts for headers, but not for the validation of results."""
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.first: dict[str, Json] = {}
+
+    def list_tools(self) -> list[Json]:
+        tools = super().list_tools()
+        self.first = {tool["name"]: tool for tool in tools}
+        return tools
+
     def param_headers(self, params: Json) -> dict[str, str]:
-        return {}
+        with _found_in_place(self, self.first):
+            return super().param_headers(params)
 
 
-class ParamHeadersOfStringsOnly(Client):
+class _FirstFound(Client):
+    """Knows the definitions that were found first."""
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.first: dict[str, Json] = {}
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.first = {tool["name"]: tool for tool in page["tools"]} | self.first
+        return page
+
+
+class ParamHeadersOfFirstFound(_FirstFound):
     def param_headers(self, params: Json) -> dict[str, str]:
-        return {name: value for name, value in super().param_headers(params).items() if not value.isdecimal()}
+        with _found_in_place(self, self.first):
+            return super().param_headers(params)
 
 
-class ParamHeadersAtTopOnly(Client):
+class ParamHeadersOfLongestFound(_FirstFound):
+    """The definition that says most counts."""
+
+    def page(self, params: Json) -> Json:
+        before = self.first
+        page = super().page(params)
+        longest = sorted([*page["tools"], *before.values()], key=lambda tool: len(str(tool)))
+        self.first = {tool["name"]: tool for tool in longest}
+        return page
+
     def param_headers(self, params: Json) -> dict[str, str]:
-        top = {name: value for name, value in params["arguments"].items() if not isinstance(value, dict)}
-        return super().param_headers({**params, "arguments": top})
+        with _found_in_place(self, self.first):
+            return super().param_headers(params)
+
+
+class CallValidatedByFirstFound(_FirstFound):
+    def call(self, name: str, arguments: Json) -> Json:
+        schemas = {first: tool.get("outputSchema", {}) for first, tool in self.first.items()}
+        with _found_in_place(self, {first: _with_schema(self, first, schema) for first, schema in schemas.items()}):
+            return super().call(name, arguments)
+
+
+def _call_validated_by(own: Callable[[str], str], sought: Callable[[str], str]) -> type[Client]:
+    """Make a client that looks for the schema of a result by something else than the name."""
+
+    class CallValidatedBy(Client):
+        def call(self, name: str, arguments: Json) -> Json:
+            schemas = {own(other): tool.get("outputSchema", {}) for other, tool in self.found.items()}
+            with _found_in_place(self, {name: _with_schema(self, name, schemas.get(sought(name), {}))}):
+                return super().call(name, arguments)
+
+    return CallValidatedBy
+
+
+call_validated_blind_to_case = _call_validated_by(str.lower, str.lower)
+call_validated_by_first_part_of_names = _call_validated_by(lambda name: re.split("[./]", name)[0], str)
 
 
 class ParamHeadersNamedByParameter(Client):
     def header_name(self, path: tuple[str, ...], schema: Json) -> str:
         return f"Mcp-Param-{path[-1]}"
-
-
-class ParamHeadersOfTruthyValuesOnly(Client):
-    def param_headers(self, params: Json) -> dict[str, str]:
-        truthy = {name: value for name, value in params["arguments"].items() if value}
-        return super().param_headers({**params, "arguments": truthy})
 
 
 class ParamHeadersOfDefaults(Client):
@@ -403,55 +497,6 @@ class DefinitionsByLastPartOfNamesFirstFound(Client):
         return next((tool for other, tool in self.found.items() if _last_part(other) == _last_part(name)), Json())
 
 
-class ParamHeadersOfListing(Client):
-    """The definition that was listed first counts."""
-
-    first: dict[str, Json] | None = None
-
-    def list_tools(self) -> list[Json]:
-        tools = super().list_tools()
-        self.first = {tool["name"]: tool for tool in tools}
-        return tools
-
-    def param_headers(self, params: Json) -> dict[str, str]:
-        found, self.found = self.found, {**self.found, **(self.first or {})}
-        try:
-            return super().param_headers(params)
-        finally:
-            self.found = found  # by which the result is validated
-
-
-class _FirstFound(Client):
-    """The definition that was found first counts."""
-
-    first: dict[str, Json] | None = None
-
-    def page(self, params: Json) -> Json:
-        page = super().page(params)
-        self.first = {tool["name"]: tool for tool in page["tools"]} | (self.first or {})
-        return page
-
-
-class ParamHeadersOfFirstFound(_FirstFound):
-    def param_headers(self, params: Json) -> dict[str, str]:
-        found, self.found = self.found, {**self.found, **(self.first or {})}
-        try:
-            return super().param_headers(params)
-        finally:
-            self.found = found  # by which the result is validated
-
-
-class CallValidatedByFirstFound(_FirstFound):
-    def call(self, name: str, arguments: Json) -> Json:
-        found = self.found
-        outdated = {n: {**found[n], "outputSchema": t.get("outputSchema", {})} for n, t in (self.first or {}).items()}
-        self.found = {**found, **outdated}
-        try:
-            return super().call(name, arguments)
-        finally:
-            self.found = found
-
-
 class CallValidatedByListing(Client):
     """What was listed first is what results are validated against."""
 
@@ -469,12 +514,6 @@ class CallValidatedByListing(Client):
         return super().call(name, arguments)
 
 
-class ParamHeadersOfNull(Client):
-    def param_headers(self, params: Json) -> dict[str, str]:
-        given = {name: "null" if value is None else value for name, value in params["arguments"].items()}
-        return super().param_headers({**params, "arguments": given})
-
-
 class ParamHeadersOfSearchesForAll(Client):
     """What a search with a limit finds is not kept for calls."""
 
@@ -489,25 +528,6 @@ class ParamHeadersDroppedWithPages(Client):
     def notified(self, notification: Json) -> None:
         super().notified(notification)
         self.found = {name: {**tool, "inputSchema": {}} for name, tool in self.found.items()}
-
-
-class ParamHeadersOfLongestFound(Client):
-    """The definition that says most counts."""
-
-    longest: dict[str, Json] | None = None
-
-    def page(self, params: Json) -> Json:
-        page = super().page(params)
-        both = [*page["tools"], *(self.longest or {}).values()]
-        self.longest = {tool["name"]: tool for tool in sorted(both, key=lambda tool: len(str(tool)))}
-        return page
-
-    def param_headers(self, params: Json) -> dict[str, str]:
-        found, self.found = self.found, {**self.found, **(self.longest or {})}
-        try:
-            return super().param_headers(params)
-        finally:
-            self.found = found  # by which the result is validated
 
 
 class DefinitionsByNameAlone(Federation):
@@ -530,26 +550,9 @@ class CallValidatedByAllFound(Client):
         return page
 
 
-class CallValidatedBlindToCase(Client):
-    def call(self, name: str, arguments: Json) -> Json:
-        found = self.found
-        schemas = {other.lower(): tool.get("outputSchema", {}) for other, tool in found.items()}
-        self.found = {**found, name: {**found.get(name, {}), "outputSchema": schemas.get(name.lower(), {})}}
-        try:
-            return super().call(name, arguments)
-        finally:
-            self.found = found
-
-
 class NameHeaderSent(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if self.era != LEGACY:
-            headers["Mcp-Name"] = "search"
-
-
-class QueryInHeaderCut(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Topic"] = quote(params["query"])[:7]
+    def more(self, params: Json) -> dict[str, str]:
+        return {"Mcp-Name": "search"} if self.era != LEGACY else {}
 
 
 class QueryInHeaderOfCall(Client):
@@ -564,12 +567,6 @@ class QueryInHeaderOfCall(Client):
         return {**super().headers(method, params), **found_by}
 
 
-class QueryInHeaderWithLimit(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if "limit" in params:
-            headers["X-Query"] = quote(params["query"])
-
-
 class ListsBeforeItCalls(Client):
     """Breaks no rule: what it has listed since it searched decides."""
 
@@ -578,48 +575,11 @@ class ListsBeforeItCalls(Client):
         return super().call(name, arguments)
 
 
-class ParamHeadersAsPythonHasIt(Client):
-    def header_value(self, value: Any) -> str:
-        return str(value) if isinstance(value, bool) else super().header_value(value)
-
-
-class ParamHeadersNotEncoded(Client):
-    def header_value(self, value: Any) -> str:
-        return value if isinstance(value, str) else super().header_value(value)
-
-
-class WordsOfItsOwn(Client):
-    """Searches for what it was written for, and not for what it is asked."""
-
-    def page(self, params: Json) -> Json:
-        return super().page({**params, "query": "read a file"})
-
-
-class ParamHeadersTrimmed(Client):
-    def header_value(self, value: Any) -> str:
-        return super().header_value(value.strip() if isinstance(value, str) else value)
-
-
 class DefinitionOfKeptPageTaken(Client):
     def page(self, params: Json) -> Json:
         page = super().page(params)
         self.found |= {tool["name"]: tool for tool in page["tools"]}
         return page
-
-
-class QueryUnescapedWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": html.unescape(query), "cursor": cursor}
-
-
-class QueryUnquotedWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query.strip('"'), "cursor": cursor}
-
-
-class QueryCutAtTheLimitWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query[:1024], "cursor": cursor}
 
 
 class QueryTrimmedWithEmptyCursor(Client):
@@ -638,15 +598,6 @@ class QueryLoweredAfterAnEmptyPage(Client):
         return {"query": query.lower() if self.was_empty else query, "cursor": cursor}
 
 
-class CursorCompacted(Client):
-    """Cursors that are JSON are written as this client writes it."""
-
-    def next_params(self, query: str, cursor: str) -> Json:
-        if cursor.startswith("{"):
-            cursor = json.dumps(json.loads(cursor), separators=(",", ":"))
-        return {"query": query, "cursor": cursor}
-
-
 class CursorNullWhenBegunAgain(Client):
     again = False
 
@@ -656,23 +607,6 @@ class CursorNullWhenBegunAgain(Client):
 
     def message(self, method: str, params: Json) -> Json:
         return super().message(method, {"cursor": None, **params} if self.again and "query" in params else params)
-
-
-class MethodHeaderMissingWhenSentAgain(OnceRefused, _Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if self.refused:
-            headers.pop("Mcp-Method", None)
-
-
-class QueryInHeaderWhereNotAscii(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if not params["query"].isascii():
-            headers["X-Query"] = quote(params["query"])
-
-
-class QueryInHeaderAsReferences(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["X-Query"] = "".join(f"&#{ord(each)};" for each in params["query"])
 
 
 class ParamHeadersByPath(Client):
@@ -693,24 +627,6 @@ class ParamHeadersOfNobodysSearches(Client):
         return page
 
 
-class CallValidatedByFirstPartOfNames(Client):
-    def call(self, name: str, arguments: Json) -> Json:
-        found = self.found
-        schemas = {re.split("[./]", other)[0]: tool.get("outputSchema", {}) for other, tool in found.items()}
-        self.found = {**found, name: {**found.get(name, {}), "outputSchema": schemas.get(name, {})}}
-        try:
-            return super().call(name, arguments)
-        finally:
-            self.found = found
-
-
-class ParamHeadersAsFloats(Client):
-    """Writes every number as a language does that has no integers in JSON."""
-
-    def header_value(self, value: Any) -> str:
-        return f"{float(value):g}" if type(value) is int else super().header_value(value)
-
-
 class DefinitionsOfTheLastHundred(Client):
     def page(self, params: Json) -> Json:
         page = super().page(params)
@@ -721,11 +637,6 @@ class DefinitionsOfTheLastHundred(Client):
 class NamesOfHeadersOfLettersOnly(Client):
     def apart(self, names: list[str]) -> bool:
         return super().apart(names) and all(name.replace("-", "").isalnum() for name in names)
-
-
-class QueryReadAsATemplate(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": query.replace("$&", "query"), "cursor": cursor}
 
 
 class CursorOfAPrototypeIsKnown(Client):
@@ -754,11 +665,6 @@ class CursorLeftOver(ReadsOn):
         return page
 
 
-class QueryCutAfterManyWordsWithCursor(Client):
-    def next_params(self, query: str, cursor: str) -> Json:
-        return {"query": " ".join(query.split(" ")[:256]), "cursor": cursor}
-
-
 class QueryInHeaderOfListingInstead(Client):
     """Says why it lists a server that refused to search."""
 
@@ -775,9 +681,8 @@ class QueryInHeaderOfListingInstead(Client):
 
 
 class QueryInHeaderOncePagesAreKept(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if self.kept:
-            headers["If-None-Match"] = f'"{quote(params["query"])}"'
+    def more(self, params: Json) -> dict[str, str]:
+        return {"If-None-Match": f'"{quote(params["query"])}"'} if self.kept else {}
 
 
 class ParamHeadersOfMarkedDefinitions(Client):
@@ -805,23 +710,3 @@ class ParamHeadersOfBeforeTheRefresh(Client):
             self.page({"query": name, "limit": 1})
             self.found = found
             return super().call(name, arguments)
-
-
-class ParamHeadersOfTextOnly(Client):
-    """Sends no header for an empty text."""
-
-    def param_headers(self, params: Json) -> dict[str, str]:
-        return {name: value for name, value in super().param_headers(params).items() if value}
-
-
-class ParamHeadersWithTabs(Client):
-    def header_value(self, value: Any) -> str:
-        return " ".join(value.split()) if isinstance(value, str) and "\t" in value else super().header_value(value)
-
-
-class ParamHeadersEncodedOnce(Client):
-    """Sends a text that looks encoded as it is."""
-
-    def header_value(self, value: Any) -> str:
-        looks_encoded = isinstance(value, str) and ENCODED.fullmatch(value)
-        return str(value) if looks_encoded else super().header_value(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -25,6 +26,124 @@ class ListsOnceItHasSearched(Client):
         return found
 
 
+def _result_read(reading: Callable[[Json], Json]) -> type[Client]:
+    """Make a client that reads another result than there is, or refuses it, before it is looked at."""
+
+    class ResultRead(Client):
+        def checked(self, result: Json) -> Json:
+            return super().checked(reading(result))
+
+    return ResultRead
+
+
+def _page_read(reading: Callable[[Json], Json]) -> type[Client]:
+    """Make a client that takes a valid page for another one."""
+
+    class PageRead(Client):
+        def checked(self, result: Json) -> Json:
+            return reading(super().checked(result))
+
+    return PageRead
+
+
+def _result_refused(error: RefusedError | InvalidError, when: Callable[[Json], bool]) -> type[Client]:
+    """Make a client that does not take some results, or takes them for errors."""
+
+    class ResultRefused(Client):
+        def checked(self, result: Json) -> Json:
+            if when(result):
+                raise error
+            return super().checked(result)
+
+    return ResultRefused
+
+
+def _with_known_members_only(tool: Any) -> bool:
+    return not isinstance(tool, dict) or "future" not in tool
+
+
+result_without_tools_is_empty = _result_read(
+    lambda result: {"tools": [], **result} if "resultType" in result else result
+)
+# What is false in some languages is an empty array.
+tools_of_zero_are_none = _result_read(
+    lambda result: {**result, "tools": result.get("tools") or []} if "tools" in result else result
+)
+# An empty object is an empty array, as in some languages.
+tools_of_an_empty_object_are_none = _result_read(
+    lambda result: {**result, "tools": []} if result.get("tools") == {} else result
+)
+invalid_cursor_ignored = _result_read(
+    lambda result: {name: value for name, value in result.items() if name != "nextCursor" or isinstance(value, str)}
+)
+has_more_believed = _result_read(
+    lambda result: {
+        name: value for name, value in result.items() if result.get("hasMore", True) or name != "nextCursor"
+    }
+)
+# Takes the cursor from a member that has it elsewhere.
+next_page_believed = _page_read(
+    lambda page: {**page, "nextCursor": page["next_cursor"]} if "next_cursor" in page else page
+)
+cursor_member_believed = _page_read(
+    lambda page: {**page, "nextCursor": page["cursor"]} if isinstance(page.get("cursor"), str) else page
+)
+# Takes a page for one that another page follows where a member means that elsewhere.
+more_pages_believed = _page_read(lambda page: {"nextCursor": "more", **page} if page.get("hasMore") else page)
+count_believed = _page_read(lambda page: {**page, "tools": page["tools"][: page.get("count")]})
+unknown_members_of_tools_refused = _result_refused(
+    InvalidError("unknown members"), lambda result: not all(map(_with_known_members_only, result.get("tools") or ()))
+)
+unknown_members_refused = _result_refused(
+    InvalidError("unknown members"), lambda result: "tools" in result and not set(result) <= PAGE
+)
+# Takes a member for the query that the result is for.
+result_of_another_query_refused = _result_refused(
+    InvalidError("the result is for another query"), lambda result: "query" in result
+)
+error_member_believed = _result_refused(
+    RefusedError({"message": "an error in a result"}), lambda result: bool(result.get("isError"))
+)
+
+
+def _tools_taken(when: Callable[[Json], bool]) -> type[Client]:
+    """Make a client that leaves out some valid tools."""
+
+    class ToolsTaken(Client):
+        def is_tool(self, entry: Any) -> bool:
+            return super().is_tool(entry) and when(entry)
+
+    return ToolsTaken
+
+
+class NearlyToolsKept(Client):
+    def is_tool(self, entry: Any) -> bool:
+        return super().is_tool(entry) or entry == {"name": "no_schema"}
+
+
+disabled_tools_left_out = _tools_taken(lambda tool: tool.get("enabled", True) is not False)
+unknown_annotations_refused = _tools_taken(
+    lambda tool: (
+        set(tool.get("annotations", {}))
+        <= {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    )
+)
+unknown_annotations_that_are_no_hints_left_out = _tools_taken(
+    lambda tool: all(map(re.compile("title|.*Hint").fullmatch, tool.get("annotations", {})))
+)
+# Takes a hit for invalid that was found by a field which it does not know.
+matched_closed = _tools_taken(
+    lambda tool: (
+        set(tool.get("_meta", {}).get(EXTENSION_ID, {}).get("matched", ()))
+        <= {"name", "title", "description", "inputSchema"}
+    )
+)
+icons_closed = _tools_taken(lambda tool: all(set(icon) <= {"src", "mimeType"} for icon in tool.get("icons", ())))
+keywords_of_schemas_closed = _tools_taken(
+    lambda tool: set(tool["inputSchema"]) <= {"type", "properties", "required", "additionalProperties", "$comment"}
+)
+
+
 class LegacyMembersChecked(Client):
     def checked(self, result: Json) -> Json:
         page = super().checked(result)
@@ -42,20 +161,6 @@ class LegacyTtlObeyed(Client):
 class LegacyTtlOfZeroObeyed(Client):
     def ttl(self, page: Json) -> float:
         return super().ttl(page) if self.era == MODERN else 0 if page.get("ttlMs") == 0 else 30_000
-
-
-class UnknownMembersOfToolsRefused(Client):
-    def checked(self, result: Json) -> Json:
-        if any(isinstance(tool, dict) and "future" in tool for tool in result.get("tools") or ()):
-            raise InvalidError("unknown members")
-        return super().checked(result)
-
-
-class UnknownMembersRefused(Client):
-    def checked(self, result: Json) -> Json:
-        if "tools" in result and not set(result) <= PAGE:
-            raise InvalidError("unknown members")
-        return super().checked(result)
 
 
 class EmptySettingsAreNone(Client):
@@ -99,18 +204,34 @@ class UnadvertisedIsAnError(Client):
         return True
 
 
-class UnknownMethodIsAnError(Client):
-    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
-        if isinstance(error, RefusedError) and error.code == -32601:
-            raise error
-        return super().instead(error, query)
+def _not_listed_after(when: Callable[[Client, RefusedError | InvalidError], bool]) -> type[Client]:
+    """Make a client that takes some failures of a search for final, where it could list."""
+
+    class NotListedAfter(Client):
+        def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+            if when(self, error):
+                raise error
+            return super().instead(error, query)
+
+    return NotListedAfter
 
 
-class MissingCapabilityIsAnError(Client):
-    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
-        if isinstance(error, RefusedError) and error.code == -32021:
-            raise error
-        return super().instead(error, query)
+def _code_of(error: RefusedError | InvalidError) -> int | None:
+    return error.code if isinstance(error, RefusedError) else None
+
+
+def _status_of(client: Client) -> int:
+    return getattr(client.transport, "status", 200) if client.over_http else 200
+
+
+unknown_method_is_an_error = _not_listed_after(lambda _, error: _code_of(error) == -32601)
+missing_capability_is_an_error = _not_listed_after(lambda _, error: _code_of(error) == -32021)
+refusal_with_data_is_an_error = _not_listed_after(
+    lambda _, error: isinstance(error, RefusedError) and error.code == -32021 and bool(error.data)
+)
+invalid_result_is_an_error = _not_listed_after(lambda _, error: isinstance(error, InvalidError))
+error_of_status_500_not_read = _not_listed_after(lambda client, _: _status_of(client) >= 500)
+error_of_status429_not_read = _not_listed_after(lambda client, _: _status_of(client) == 429)
 
 
 class ListsOnce(Client):
@@ -128,42 +249,11 @@ class NullTypeIsComplete(Client):
         return result.get("resultType") or "complete"
 
 
-class InvalidResultIsAnError(Client):
-    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
-        if isinstance(error, InvalidError):
-            raise error
-        return super().instead(error, query)
-
-
-class InvalidCursorIgnored(Client):
-    def checked(self, result: Json) -> Json:
-        if not isinstance(result.get("nextCursor", ""), str):
-            del result["nextCursor"]
-        return super().checked(result)
-
-
-class ResultWithoutToolsIsEmpty(Client):
-    def checked(self, result: Json) -> Json:
-        return super().checked({"tools": [], **result} if "resultType" in result else result)
-
-
 class InvalidToolSpoilsThePage(Client):
     def checked(self, result: Json) -> Json:
         if isinstance(result.get("tools"), list) and not all(map(self.is_tool, result["tools"])):
             raise RefusedError({"message": "no tool"})
         return super().checked(result)
-
-
-class NearlyToolsKept(Client):
-    def is_tool(self, entry: Any) -> bool:
-        return super().is_tool(entry) or entry == {"name": "no_schema"}
-
-
-class ErrorOfStatus500NotRead(Client):
-    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
-        if self.over_http and getattr(self.transport, "status", 200) >= 500:
-            raise error
-        return super().instead(error, query)
 
 
 class _PlainJson(HttpTransport):
@@ -186,13 +276,6 @@ class UnknownMethodIsAnErrorForAll(Client):
             return self.all_pages(query)
         except InvalidError as error:
             return self.instead(error, query)
-
-
-class ToolsOfZeroAreNone(Client):
-    """What is false in some languages is an empty array."""
-
-    def checked(self, result: Json) -> Json:
-        return super().checked({**result, "tools": result.get("tools") or []} if "tools" in result else result)
 
 
 class ResultTypeBlindToCase(Client):
@@ -278,12 +361,6 @@ class BusyStatusIsListed(_Busy):
         return self.over_http and getattr(self.transport, "status", 200) >= 429
 
 
-class HasMoreBelieved(Client):
-    def checked(self, result: Json) -> Json:
-        more = result.get("hasMore", True)
-        return super().checked({name: value for name, value in result.items() if more or name != "nextCursor"})
-
-
 class MembersOfResultsInAnyCase(Client):
     """As parsers do that match names regardless of case; the last one that fits counts."""
 
@@ -310,93 +387,6 @@ class MembersOfToolsInAnyCase(Client):
         return super().is_tool(entry)
 
 
-class ErrorMemberBelieved(Client):
-    def checked(self, result: Json) -> Json:
-        if result.get("isError"):
-            raise RefusedError({"message": "an error in a result"})
-        return super().checked(result)
-
-
-class DisabledToolsLeftOut(Client):
-    def is_tool(self, entry: Any) -> bool:
-        return super().is_tool(entry) and entry.get("enabled", True) is not False
-
-
-class NextPageBelieved(Client):
-    """Takes the cursor from a member that has it elsewhere."""
-
-    def checked(self, result: Json) -> Json:
-        page = super().checked(result)
-        return {**page, "nextCursor": page["next_cursor"]} if "next_cursor" in page else page
-
-
-class CursorMemberBelieved(Client):
-    def checked(self, result: Json) -> Json:
-        page = super().checked(result)
-        return {**page, "nextCursor": page["cursor"]} if isinstance(page.get("cursor"), str) else page
-
-
-class UnknownAnnotationsRefused(Client):
-    def is_tool(self, entry: Any) -> bool:
-        known = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
-        return super().is_tool(entry) and set(entry.get("annotations", {})) <= known
-
-
-class UnknownAnnotationsThatAreNoHintsLeftOut(Client):
-    def is_tool(self, entry: Any) -> bool:
-        known = re.compile("title|.*Hint").fullmatch
-        return super().is_tool(entry) and all(map(known, entry.get("annotations", {})))
-
-
-class ResultOfAnotherQueryRefused(Client):
-    """Takes a member for the query that the result is for."""
-
-    def checked(self, result: Json) -> Json:
-        if "query" in result:
-            raise InvalidError("the result is for another query")
-        return super().checked(result)
-
-
-class MatchedClosed(Client):
-    """Takes a hit for invalid that was found by a field which it does not know."""
-
-    def is_tool(self, entry: Any) -> bool:
-        known = {"name", "title", "description", "inputSchema"}
-        return super().is_tool(entry) and set(entry.get("_meta", {}).get(EXTENSION_ID, {}).get("matched", ())) <= known
-
-
-class IconsClosed(Client):
-    def is_tool(self, entry: Any) -> bool:
-        return super().is_tool(entry) and all(set(icon) <= {"src", "mimeType"} for icon in entry.get("icons", ()))
-
-
-class KeywordsOfSchemasClosed(Client):
-    def is_tool(self, entry: Any) -> bool:
-        known = {"type", "properties", "required", "additionalProperties", "$comment"}
-        return super().is_tool(entry) and set(entry["inputSchema"]) <= known
-
-
-class MorePagesBelieved(Client):
-    """Takes a page for one that another page follows where a member means that elsewhere."""
-
-    def checked(self, result: Json) -> Json:
-        page = super().checked(result)
-        return {"nextCursor": "more", **page} if result.get("hasMore") else page
-
-
-class CountBelieved(Client):
-    def checked(self, result: Json) -> Json:
-        page = super().checked(result)
-        return {**page, "tools": page["tools"][: page.get("count")]}
-
-
-class RefusalWithDataIsAnError(Client):
-    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
-        if isinstance(error, RefusedError) and error.code == -32021 and error.data:
-            raise error
-        return super().instead(error, query)
-
-
 class RefusedSinceIsAnError(Client):
     """Takes a method for known once it has been served."""
 
@@ -411,20 +401,6 @@ class RefusedSinceIsAnError(Client):
         if isinstance(error, RefusedError) and self.was_served:
             raise error
         return super().instead(error, query)
-
-
-class ErrorOfStatus429NotRead(Client):
-    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
-        if self.over_http and getattr(self.transport, "status", 200) == 429:
-            raise error
-        return super().instead(error, query)
-
-
-class ToolsOfAnEmptyObjectAreNone(Client):
-    """An empty object is an empty array, as in some languages."""
-
-    def checked(self, result: Json) -> Json:
-        return super().checked({**result, "tools": []} if result.get("tools") == {} else result)
 
 
 class BusyWithMoreMembersIsListed(Client):
