@@ -19,12 +19,12 @@ from .conftest import Run, Write
 
 BASH = """
 eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=bash_source tools-search-client)"
-compopt() { :; }  # only possible while a person completes
+compopt() { echo "$2"; }  # only possible while a person completes
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _tools_search_client_completion tools-search-client 2>&1
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-"""Completes a line, which is given in the words that bash divides it into."""
+"""Completes a line, which is given in the words that bash divides it into, and prints what it asks of bash before."""
 
 ZSH = """
 zmodload zsh/zpty
@@ -141,13 +141,16 @@ def test_login_offers_servers(complete: Any, write_configuration: Write):
         ("describe --config {file} one:", "make_alpha"),
         ("call --url {url} add_n", "add_numbers"),
         ("call x @al", "@alpha.json"),
-        ("call x y=1 @su", "@sub/"),
+        ("call x @be", r"@beta\ gamma.json"),
+        ("call x y=1 @su", "nospace\n@sub/"),
+        ("call x y=al", "default\n"),
     ],
 )
 def test_bash_which_divides_words_gets_the_part_that_it_replaces(
     tmp_path: Path, run: Run, write_configuration: Write, liar: Any, plain_server: HttpTarget, line: str, offered: str
 ):
     (tmp_path / "alpha.json").write_text("{}")
+    (tmp_path / "beta gamma.json").write_text("{}")
     (tmp_path / "sub").mkdir()
     file = write_configuration({"one": liar(tools=1).as_configured()})
     run("tools", "--config", file)
@@ -158,7 +161,7 @@ def test_bash_which_divides_words_gets_the_part_that_it_replaces(
     done = subprocess.run(
         shell, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path, env=os.environ | {"PATH": path}
     )
-    assert (done.stdout.split(), done.stderr) == ([offered], "")
+    assert (done.stdout, done.stderr) == (f"{offered}\n", "")
 
 
 def test_links_that_form_a_loop_offer_nothing(complete: Any, tmp_path: Path):
