@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import pytest
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
-from tools_search_conformance.model import SERVER_PREFIX
+from tools_search_conformance.model import SERVER_PREFIX, Run
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
+
+Judge = Callable[..., Awaitable[Run]]
 
 LAUNCHER: Final = Path(__file__).parent / "target.py"
 
@@ -39,6 +43,17 @@ def options(tmp_path: Path) -> Callable[..., Options]:
         return Options(selection=selection, **(defaults | rest))
 
     return build
+
+
+@pytest.fixture
+def judge(options: Callable[..., Options]) -> Judge:
+    """Return what judges a server with such options, in a time that is enough for whole runs on a busy machine."""
+
+    async def run(*rules: str, **given: Any) -> Run:
+        with anyio.fail_after(600):
+            return await judge_server(options(*rules, **given))
+
+    return run
 
 
 @pytest.fixture

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tools_search_conformance.run.options import Options
-from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.model import Run
 
 pytestmark = pytest.mark.anyio
+
+Judge = Callable[..., Awaitable[Run]]
 
 
 @pytest.mark.parametrize(
@@ -20,10 +21,8 @@ pytestmark = pytest.mark.anyio
         ("search-enables-a-tool", "it also has '"),
     ],
 )
-async def test_it_says_what_differs(
-    fault: str, difference: str, options: Callable[..., Options], target: Callable[..., Any]
-):
-    run = await judge_server(options("list-unchanged", argv=target("miniature", "--fault", fault), era="2026-07-28"))
+async def test_it_says_what_differs(fault: str, difference: str, judge: Judge, target: Callable[..., Any]):
+    run = await judge("list-unchanged", argv=target("miniature", "--fault", fault), era="2026-07-28")
     (result,) = run.results
     assert result.status == "fail"
     assert difference in result.message

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-import anyio
 import pytest
 from tools_search_conformance.model import CELLS, Run
-from tools_search_conformance.run.options import Options
-from tools_search_conformance.target.judge import judge_server
 from tools_search_conformance.wire.eras import MODERN
 
 pytestmark = pytest.mark.anyio
 
 Command = Callable[..., tuple[str, ...]]
+Judge = Callable[..., Awaitable[Run]]
 
 CHECKS: Final = ("query-unusual-characters", "limit-invalid", "pages-complete", "exact-name-first", "all-terms-match")
 
@@ -35,13 +33,11 @@ def not_green(run: Run) -> list[tuple[str, str]]:
 
 
 async def test_a_slow_server_has_several_searches_under_way_and_both_eras(
-    target: Command, options: Callable[..., Options]
+    target: Command, judge: Judge, tmp_path: Path
 ):
-    chosen = options(*CHECKS, argv=target("miniature", "--variant", "slow"))
-    with anyio.fail_after(240):
-        run = await judge_server(chosen)
+    run = await judge(*CHECKS, argv=target("miniature", "--variant", "slow"))
     assert not_green(run) == []
-    waited = seconds_waited(run, chosen.out)
+    waited = seconds_waited(run, tmp_path / "report")
     assert [*waited] == ["stdio-2026-07-28", "stdio-2025-11-25"]
     assert sum(waited.values()) > 2.5 * run.seconds
     assert [result.cell for result in run.results] == sorted((r.cell for r in run.results), key=CELLS.index), "by cell"
@@ -49,22 +45,19 @@ async def test_a_slow_server_has_several_searches_under_way_and_both_eras(
 
 @pytest.mark.parametrize("variant", ["slow-and-few-at-once", "slow-and-one-after-the-other"])
 async def test_one_that_bears_few_searches_is_blamed_for_nothing(
-    variant: str, target: Command, options: Callable[..., Options]
+    variant: str, target: Command, judge: Judge, tmp_path: Path
 ):
-    chosen = options(*CHECKS[:2], argv=target("miniature", "--variant", variant), era=MODERN)
-    with anyio.fail_after(240):
-        run = await judge_server(chosen)
+    run = await judge(*CHECKS[:2], argv=target("miniature", "--variant", variant), era=MODERN)
     assert not_green(run) == []
     if variant == "slow-and-one-after-the-other":  # nearly all of its searches are sent one by one
-        assert sum(seconds_waited(run, chosen.out).values()) < 1.2 * run.seconds
+        assert sum(seconds_waited(run, tmp_path / "report").values()) < 1.2 * run.seconds
 
 
-async def test_a_fault_of_a_slow_server_is_found_by_the_same_case(target: Command, options: Callable[..., Options]):
+async def test_a_fault_of_a_slow_server_is_found_by_the_same_case(target: Command, judge: Judge):
     found = list[tuple[str, str | None]]()
     for variant in ("none", "slow"):
         argv = target("miniature", "--variant", variant, "--fault", "limit-string-served")
-        with anyio.fail_after(120):
-            run = await judge_server(options("limit-invalid", argv=argv, era=MODERN))
+        run = await judge("limit-invalid", argv=argv, era=MODERN)
         found += [(result.message, result.evidence.case) for result in run.of("fail")]
     assert len(found) == 2
     assert found[0] == found[1]

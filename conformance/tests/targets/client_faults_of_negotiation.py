@@ -149,9 +149,7 @@ size_believed = _strict(
 whole_floats_are_no_numbers = _strict(
     lambda settings: not (isinstance(settings.get("maxLimit"), float) and settings["maxLimit"].is_integer())
 )
-numbers_of64_bits = _strict(
-    lambda settings: all(number < 2**63 for number in settings.values() if type(number) is int)
-)
+numbers_of64_bits = _strict(lambda settings: all(number < 2**63 for number in settings.values() if type(number) is int))
 # Takes tools for a list that has a setting of its own.
 setting_of_tools_believed = _strict(lambda settings: settings.get("tools") is not False)
 
