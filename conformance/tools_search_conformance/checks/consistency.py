@@ -266,9 +266,8 @@ async def list_unchanged(bench: Bench) -> None:
     bench.require(steadily, f"what {bench.list_method} returns changes without any search", again.exchange)
     if bench.listed_first is not None and bench.profile == "fixture":  # the list of a live server may change by itself
         first = bench.listed_first[1]
-        kept = again.same_as(first)
-        message = f"after all searches so far, {bench.list_method} returned something else than before the first one"
-        bench.expect(kept, again.exchange, message + ("" if kept else f": it {again.difference_from(first)}"))
+        what = f"after all searches so far, {bench.list_method} returned something else than before the first one"
+        _expect_kept(bench, again.same_as(first), again, first, what)
     same_listing, same_frame = again.compared_to(before), same(_frame(again), _frame(before))
     names = [name for name in before.by_key if is_query(name)]
     bench.require(bool(names), f"no {bench.noun} has a {bench.primitive.key} that is a valid query")
@@ -278,25 +277,28 @@ async def list_unchanged(bench: Bench) -> None:
         after = await bench.server.listing()
         kept = same_listing(before, after)
         allowed -= not kept
-        message = f"after a search for {name!r}, {bench.list_method} returned something else"
-        message += "" if kept else f": it {after.difference_from(before)}"
-        bench.expect(allowed >= 0, after.exchange, message, case=f"query {name!r}")
+        what, case = f"after a search for {name!r}, {bench.list_method} returned something else", f"query {name!r}"
+        _expect_kept(bench, kept or allowed >= 0, after, before, what, case=case)
         if kept and same_frame and not same(_frame(after), _frame(before)):
             await anyio.sleep(_SECOND)  # a time in the answer is then different
             lasts = same(_frame(await bench.server.listing()), _frame(after))
             message = f"after a search for {name!r}, the last page of {bench.list_method} has"
             message += f" {json_text(_frame(after)):.200} instead of {json_text(_frame(before)):.200}"
-            bench.expect(not lasts or bench.profile == "live", after.exchange, message, case=f"query {name!r}")
+            bench.expect(not lasts or bench.profile == "live", after.exchange, message, case=case)
         before = after
 
     def judge(survey: Survey) -> None:
-        kept = survey.after.same_as(survey.listing)
-        difference = "" if kept else survey.after.difference_from(survey.listing)
-        bench.expect(
-            kept, survey.after.exchange, f"after searches, tools/list returned something else: it {difference}"
-        )
+        what = "after searches, tools/list returned something else"
+        _expect_kept(bench, survey.after.same_as(survey.listing), survey.after, survey.listing, what)
 
     await judge_surveys(bench, judge)
+
+
+def _expect_kept(
+    bench: Bench, kept: bool, after: Listing, before: Listing, what: str, *, case: str | None = None
+) -> None:
+    """Expect a listing to have been `kept`; otherwise, the message says `what` was not, and the difference."""
+    bench.expect(kept, after.exchange, what if kept else f"{what}: it {after.difference_from(before)}", case=case)
 
 
 def _frame(listing: Listing) -> JsonObject:
@@ -345,9 +347,8 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         after = await other.server.listing()
         kept = listing.compared_to(earlier)(listing, after)
         await _require_steady(other, kept)
-        message = f"after refused searches, {bench.list_method} returned something else"
-        message += "" if kept else f": it {after.difference_from(listing)}"
-        other.expect(kept, after.exchange, message)
+        what = f"after refused searches, {bench.list_method} returned something else"
+        _expect_kept(other, kept, after, listing, what)
         if first.next_cursor is not None:
             try:
                 await other.served({**good, "cursor": first.next_cursor}, "a cursor issued before refused searches")
@@ -373,9 +374,8 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             after = await by.server.listing()
             kept = again.compared_to(before)(again, after)
             await _require_steady(by, kept)
-            message = f"after a refused {by.method}, {by.list_method} returned something else"
-            message += "" if kept else f": it {after.difference_from(again)}"
-            other.expect(kept, after.exchange, message)
+            what = f"after a refused {by.method}, {by.list_method} returned something else"
+            _expect_kept(other, kept, after, again, what)
             repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
             message = (
                 f"a search returned {wide[0].keys[:5]} before a refused {each.method} and {repeated.keys[:5]} after it"
@@ -476,11 +476,9 @@ async def callable_(bench: Bench) -> None:
     async with bench.another(unasked={bench.list_method}) as other:
 
         async def use_one(item: JsonObject) -> None:
-            key = item[bench.primitive.key]
-            used = await other.server.ask(use, params_of_use(item, bench.primitive))
-            fine = used.result is not None and used.result.get("isError") is not True
+            key, used = _key(bench, item), await other.server.ask(use, params_of_use(item, bench.primitive))
             answer = used.describe() if used.result is None else json.dumps(used.result.get("content"))[:200]
-            other.expect(fine, used, f"{key!r} was found, but {use} of it got {answer}", case=key)
+            other.expect(_has_worked(used), used, f"{key!r} was found, but {use} of it got {answer}", case=key)
 
         first = await other.server.page(query, limit=1)
         if first.next_cursor is not None:
@@ -494,23 +492,23 @@ async def callable_(bench: Bench) -> None:
         found = [*searches[::2], *(await unusual_prompts(bench) if searches else ())]
         for by, name in dict.fromkeys((each.method, name) for name, each in found if each.result is not None):
             used = await unusual.server.ask(primitive_of(by).use_method, {"name": name, "arguments": {}})
-            fine = used.result is not None and used.result.get("isError") is not True
             message = f"{name!r} was found, but {used.method} of it got {used.describe()}"
-            unusual.expect(fine, used, message, case=name)
+            unusual.expect(_has_worked(used), used, message, case=name)
             called = _called(used)
             message = f"{used.method} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
         with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
             changed, key = await with_added_item(bench)
-            item = next(
-                (item for item in (await changed.server.first(key)).items if item[bench.primitive.key] == key), None
-            )
-            if item is not None:
+            added = [item for item in (await changed.server.first(key)).items if _key(bench, item) == key]
+            for item in added[:1]:
                 used = await changed.server.ask(use, params_of_use(item, bench.primitive))
-                fine = used.result is not None and used.result.get("isError") is not True
                 message = f"{key!r}, added by a change of the catalog, was found, but {use} of it got {used.describe()}"
-                changed.expect(fine, used, message, case=key)
+                changed.expect(_has_worked(used), used, message, case=key)
+
+
+def _has_worked(use: Exchange) -> bool:
+    return use.result is not None and use.result.get("isError") is not True
 
 
 def _called(call: Exchange) -> str:
