@@ -17,10 +17,8 @@ import click
 from tools_search_conformance.cli.judging_commands import client, replay, server
 from tools_search_conformance.cli.reading_commands import docs, explain, list_command, report_group, trace_command
 from tools_search_conformance.report.document import suite
-from tools_search_conformance.report.verdict import EXIT_SIGNAL
+from tools_search_conformance.report.verdict import EXIT_SIGNAL, EXIT_SUITE
 from tools_search_conformance.wire.display import plain
-
-EXIT_SUITE: Final = 4
 
 _STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
 """Errors of writing to standard output; an error of a file has the name of the file."""

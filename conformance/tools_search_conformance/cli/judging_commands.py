@@ -31,7 +31,7 @@ from tools_search_conformance.model import CELLS, CLIENT_PREFIX, FIXTURE_FEATURE
 from tools_search_conformance.report.document import read_document
 from tools_search_conformance.report.render import number_of
 from tools_search_conformance.report.terminal import answer_line, json_line, print_run, show_progress, without_routine
-from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.report.verdict import EXIT_SUITE, exit_status
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import UnknownCheckError
 from tools_search_conformance.run.runner import no_progress
@@ -46,7 +46,6 @@ from tools_search_conformance.wire.record import Recorder
 
 _EXIT_FAILING: Final = 1
 _EXIT_TARGET: Final = 3
-_EXIT_SUITE: Final = 4
 
 _OPENING: Final = frozenset({"server/discover", "initialize"})
 
@@ -337,4 +336,4 @@ def _outcome(run: Run, failure: JsonObject) -> int:
     outcomes = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "ADVICE STILL NOT TAKEN"}
     outcome = outcomes.get(result.status, "STILL FAILING")
     click.echo(f"{outcome}{result.message and ': '}{plain(result.message)}")
-    return {"pass": 0, "error": _EXIT_SUITE}.get(result.status, _EXIT_FAILING)
+    return {"pass": 0, "error": EXIT_SUITE}.get(result.status, _EXIT_FAILING)

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import get_terminal_size
@@ -75,7 +76,7 @@ def print_run(run: Run, out: Path) -> None:
         draft=DRAFT,
         rule=rule_of,
         folded=_folded,
-        style=_style,
+        style=partial(click.style, bold=True),
         colors=_COLORS,
         json_line=json_line,
         answer_line=answer_line,
@@ -96,10 +97,6 @@ def fitted(text: str, width: int) -> str:
             wrapper.break_long_words = False
             lines += wrapper.wrap(line)
     return "\n".join(lines)
-
-
-def _style(text: str, color: str) -> str:
-    return click.style(text, fg=color, bold=True)
 
 
 def _folded(consequences: Iterable[JsonObject]) -> list[str]:

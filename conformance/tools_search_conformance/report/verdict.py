@@ -25,6 +25,9 @@ BASE_HEADING: Final = "Base protocol: probably your SDK, not your extension"
 PROBLEMS: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
 """The statuses that every report shows first and in full, worst first; advice is separate."""
 
+EXIT_SUITE: Final = 4
+"""The exit status for a fault of the suite itself."""
+
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
@@ -125,7 +128,7 @@ def exit_status(run: Run) -> int:
     if run.interrupted is not None:
         return EXIT_SIGNAL + run.interrupted
     if run.of("error"):
-        return 4
+        return EXIT_SUITE
     if run.stale or any(counts_against(run, result) for result in run.results):
         return 1
     return 3 if any(entry.expected for entry in run.unavailable) or inconclusive_cells(run) else 0

@@ -126,11 +126,6 @@ class Workbench:
         return 1
 
     @property
-    def share_of_examples(self) -> float:
-        """The share of the usual number of generated cases to try per property."""
-        return 1 if self.primitive is PRIMITIVES[0] else self.SHARE_OF_OTHERS
-
-    @property
     def method(self) -> str:
         """The search method."""
         return self.primitive.method

@@ -226,8 +226,8 @@ def _remedy(exchange: Exchange) -> str:
     """Return a hint about the answer to an opening request, to append to a message."""
     if exchange.answer.status in _UNAUTHORIZED:
         given = "authorization" in map(str.lower, exchange.headers)
-        told = _RESOURCE_METADATA.search(exchange.answer.headers.get("www-authenticate", ""))
-        names = f"; its resource_metadata is {plain(told[1], most=300)}" if told else ""
+        named = _RESOURCE_METADATA.search(exchange.answer.headers.get("www-authenticate", ""))
+        names = f"; its resource_metadata is {plain(named[1], most=300)}" if named else ""
         wants = "it does not take the token that it was given" if given else "it wants a token"
         return f", with HTTP status {exchange.answer.status}: {wants}, --header 'Authorization: Bearer …'{names}"
     if (exchange.answer.fault or "").startswith("no response within"):

@@ -221,7 +221,7 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             _expect_all_tools(session, each, sizes)
     await _expect_empty_cursor_followed_from_empty_page(bench)
     if reported:
-        await _expect_empty_pages_passed(bench, _search_many)
+        await _expect_empty_pages_passed(bench, lambda session: session.search("fold a crane", _MANY))
         await bench.where_named("concurrent", lambda bench: _expect_empty_pages_passed(bench, _begin_and_await))
     invalid: JsonObject = {"description": "nameless"}
     for before in ([[invalid]], [TOOLS[:1], [invalid, invalid]]) if reported else ():
@@ -300,10 +300,6 @@ async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedS
     outcome = await session.search_all(searching.switch(refused_once))
     if sum("cursor" not in exchange.params for exchange in outcome.searches) > 1:  # a client need not start over
         await _expect_all_read(session, searching, outcome, sizes)
-
-
-async def _search_many(session: Session) -> Outcome:
-    return await session.search("fold a crane", _MANY)
 
 
 async def _begin_and_await(session: Session) -> Outcome:
