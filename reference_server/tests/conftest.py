@@ -23,7 +23,9 @@ from tools_search_server.compat.definitions import CompatOptions
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 
-UPSTREAMS = Path(__file__).parent / "servers"
+# What these tests share, besides fixtures, stands in `clients`, next to this file.
+sys.path.insert(0, str(Path(__file__).parent))
+from clients import UPSTREAMS, server_entry
 
 Transport = Literal["stdio", "http"]
 
@@ -89,7 +91,7 @@ def raw() -> Callable[..., dict[str, Any]]:
     """Return the configuration of an upstream without an SDK."""
 
     def entry(behavior: str, *folder: Path) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [str(UPSTREAMS / "raw.py"), behavior, *map(str, folder)]}
+        return server_entry("raw.py", behavior, *folder)
 
     return entry
 
@@ -99,7 +101,7 @@ def versatile() -> Callable[[Path], dict[str, Any]]:
     """Return the configuration of an upstream on the SDK."""
 
     def entry(folder: Path) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [str(UPSTREAMS / "versatile.py"), str(folder)]}
+        return server_entry("versatile.py", folder)
 
     return entry
 
@@ -164,7 +166,7 @@ def hostile(servers: Servers, unused_tcp_port: int) -> Callable[..., Any]:
 
     async def start(way: str, era: str, behavior: str = "good", **env: str) -> dict[str, Any]:
         if way == "stdio":
-            return {"command": sys.executable, "args": [str(UPSTREAMS / "hostile.py"), way, era, behavior], "env": env}
+            return server_entry("hostile.py", way, era, behavior) | {"env": env}
         servers.start(str(UPSTREAMS / "hostile.py"), way, era, behavior, str(unused_tcp_port), env=env)
         while True:
             try:
@@ -180,7 +182,7 @@ def hostile(servers: Servers, unused_tcp_port: int) -> Callable[..., Any]:
 @pytest.fixture
 def labeled() -> dict[str, Any]:
     """Return the configuration of an upstream whose tools have groups and tags."""
-    return {"command": sys.executable, "args": [str(UPSTREAMS / "labeled.py")]}
+    return server_entry("labeled.py")
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,15 @@ import anyio.to_thread
 import httpx2
 import pytest
 from click.testing import CliRunner, Result
+from clients import ToolListChanges, library, names, with_token
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
+from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
 from mcp_types import (
     EmptyResult,
     ResourceUpdatedNotification,
     SubscribeRequest,
     SubscribeRequestParams,
-    ToolListChangedNotification,
 )
 from tools_search_server.access.principals import (
     Principal,
@@ -120,11 +119,7 @@ async def test_a_token_shows_over_http_what_its_toolset_shows_on_stdio(
         async with AsyncExitStack() as stack:
 
             async def enter(name: str) -> Client:
-                http = await stack.enter_async_context(
-                    httpx2.AsyncClient(headers={"Authorization": f"Bearer {tokens[name]}"}, trust_env=False)
-                )
-                target = streamable_http_client(url, http_client=http)
-                return await stack.enter_async_context(Client(target, mode=mode, extensions=[TOOLS_SEARCH]))
+                return await stack.enter_async_context(with_token(url, tokens[name], mode))
 
             reader, owner = await enter("reader"), await enter("owner")
             local = await stack.enter_async_context(connect("stdio", mode, *options))
@@ -317,10 +312,8 @@ async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_wo
         (file.parent / "new").rename(file)
 
     async def listen() -> None:
-        headers = {"Authorization": f"Bearer {tokens['reader']}"}
         async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http,
-            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
+            with_token(url, tokens["reader"]) as client,
             client.listen(tools_list_changed=True) as events,
         ):
             listening.set()
@@ -359,12 +352,9 @@ async def test_the_status_shows_a_principal_what_it_sees_and_others_nothing(
         return CliRunner().invoke(command, ["status", "--url", url, *options])
 
     url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
-    headers = {"Authorization": f"Bearer {tokens['owner']}"}
     with anyio.fail_after(60):
-        async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
-            target = streamable_http_client(url, http_client=http)
-            async with Client(target, extensions=[TOOLS_SEARCH]) as client:
-                await client.list_tools()  # which waits for the servers
+        async with with_token(url, tokens["owner"]) as client:
+            await client.list_tools()  # which waits for the servers
         token_file = file.parent / "token"
         token_file.write_text(tokens["owner"] + "\n")
         nothing = await anyio.to_thread.run_sync(asked)
@@ -407,55 +397,44 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
         toolsets = {"before": {"before": True}, "after": {"after": True}}
         write("who.json", {"mcpServers": entries, "toolsets": toolsets, "principals": principals})
 
-    @asynccontextmanager
-    async def listening(token: str, heard: list[str]) -> AsyncGenerator[Client]:
-        async def hear(message: Any) -> None:
-            if isinstance(message, ToolListChangedNotification):
-                heard.append("change")
-
-        headers = {"Authorization": f"Bearer {token}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http,
-            Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client,
-        ):
-            yield client
-
     mover, owner = new_token(), new_token()
     hashes = {token: token_hash(token) for token in (mover, owner)}
     entries = {server: catalog_server(server) for server in ("before", "after")}
     let_see("before")
-    by_mover, by_owner = list[str](), list[str]()
+    by_mover, by_owner = ToolListChanges(), ToolListChanges()
     url = await anyio.to_thread.run_sync(
         lambda: servers.start_http("--config", str(tmp_path / "who.json"), stderr=subprocess.DEVNULL)
     )
     with anyio.fail_after(60):
-        async with listening(mover, by_mover) as session, listening(owner, by_owner) as other:
-            assert [tool.name for tool in (await session.session.list_tools()).tools] == ["before__tool_0"]
+        async with (
+            with_token(url, mover, "legacy", message_handler=by_mover) as session,
+            with_token(url, owner, "legacy", message_handler=by_owner) as other,
+        ):
+            assert await names(session) == ["before__tool_0"]
             let_see("after")
-            names = list[str]()
-            while names != ["after__tool_0"]:
+            listed = list[str]()
+            while listed != ["after__tool_0"]:
                 await anyio.sleep(0.05)
                 with suppress(MCPError):  # what is open ends when the principal changes
-                    names = [tool.name for tool in (await session.session.list_tools()).tools]
-            by_mover.clear()  # of the servers, as they started
-            by_owner.clear()
+                    listed = await names(session)
+            by_owner.forget()  # of the servers, as they started
+            of_the_start = by_mover.count
             offer("before", 1)
-            await until(lambda: by_owner)
-            assert by_mover == []
+            await by_owner.once_more()
+            assert by_mover.count == of_the_start
             for number in range(1, 100):  # until its stream is open again
                 offer("after", number)
                 with anyio.move_on_after(0.5):
-                    await until(lambda: by_mover)
+                    await until(lambda: by_mover.count > of_the_start)
                     break
-            assert by_mover
+            assert by_mover.count > of_the_start
             assert (await other.session.list_tools()).tools
 
 
 async def test_a_legacy_session_hears_of_no_resource_that_its_toolset_no_longer_shows(
     servers: Any, tmp_path: Path, until: Any
 ) -> None:
-    library = str(Path(__file__).parents[1] / "servers" / "library.py")
-    entries = {name: {"command": sys.executable, "args": [library, "modern", name]} for name in ("hidden", "shown")}
+    entries = {name: library("modern", name) for name in ("hidden", "shown")}
     uris = {name: f"gateway://{name}/file:///shared.txt" for name in entries}
     tokens = {name: new_token() for name in ("mover", "owner")}
     hashes = {name: token_hash(token) for name, token in tokens.items()}
@@ -472,29 +451,23 @@ async def test_a_legacy_session_hears_of_no_resource_that_its_toolset_no_longer_
         if isinstance(message, ResourceUpdatedNotification):
             heard.append(message.params.uri)
 
-    @asynccontextmanager
-    async def opened(name: str) -> AsyncGenerator[Client]:
-        headers = {"Authorization": f"Bearer {tokens[name]}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http,
-            Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client,
-        ):
-            yield client
-
     let_see("hidden", "shown")
     file = str(tmp_path / "who.json")
     url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", file, stderr=subprocess.DEVNULL))
     with anyio.fail_after(60):
-        async with opened("mover") as mover, opened("owner") as owner:
+        async with (
+            with_token(url, tokens["mover"], "legacy", message_handler=hear) as mover,
+            with_token(url, tokens["owner"], "legacy", message_handler=hear) as owner,
+        ):
             for uri in uris.values():
                 request = SubscribeRequest(params=SubscribeRequestParams(uri=uri))
                 await mover.session.send_request(request, EmptyResult)
             let_see("shown")
-            names = {"hidden"}
-            while "hidden" in names:
+            listed = ["hidden__"]
+            while any(name.startswith("hidden__") for name in listed):
                 await anyio.sleep(0.05)
                 with suppress(MCPError):  # what is open ends when the principal changes
-                    names = {tool.name.split("__")[0] for tool in (await mover.session.list_tools()).tools}
+                    listed = await names(mover)
             heard.clear()
             while not heard:  # until its stream is open again
                 for name in uris:  # in this order, which is kept

@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from clients import text_of
 from jsonschema import Draft202012Validator
-from mcp_types import CallToolResult, TextContent, Tool
+from mcp_types import Tool
 from tools_search_server.catalog.answers import canned_answer, echo_answer, example_value
 from tools_search_server.catalog.catalog_file import bundled_catalog
 
 BUNDLED = bundled_catalog().tools
-
-
-def text_of(result: CallToolResult) -> str:
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 def made(**schemas: Any) -> Tool:

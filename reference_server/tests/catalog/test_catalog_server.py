@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx2
 import pytest
+from clients import ToolListChanges, text_of, with_token
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
-from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolListChangedNotification
+from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp_types import INVALID_PARAMS, ToolListChangedNotification
 
 pytestmark = pytest.mark.anyio
 
@@ -55,12 +54,6 @@ async def listing(client: Client) -> list[dict[str, Any]]:
         listed += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
         if (cursor := page.next_cursor) is None:
             return listed
-
-
-def text_of(result: CallToolResult) -> str:
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
@@ -108,29 +101,25 @@ async def test_a_server_that_has_to_be_sure_finds_what_has_every_word_and_nothin
 async def test_a_replaced_catalog_is_noticed_and_announced(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:
-    changed = anyio.Event()
+    changed = ToolListChanges()
     now: list[str] = []
-
-    async def on_message(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            changed.set()
 
     async def subscribe(client: Client, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
         async with client.listen(tools_list_changed=True) as events:
             task_status.started()
             async for _ in events:
-                changed.set()
+                await changed(ToolListChangedNotification())
 
     with anyio.fail_after(60):
         async with (
-            connect(transport, mode, "--catalog", str(catalog), message_handler=on_message) as client,
+            connect(transport, mode, "--catalog", str(catalog), message_handler=changed) as client,
             anyio.create_task_group() as tasks,
         ):
             await client.list_tools()
             if mode != "legacy":
                 await tasks.start(subscribe, client)
             written(catalog, DEFINITIONS[1])
-            await changed.wait()
+            await changed.once_more()
             now += [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
             tasks.cancel_scope.cancel()
     assert now == ["boil"]
@@ -158,10 +147,7 @@ async def test_what_is_hidden_from_a_caller_is_neither_listed_nor_found_nor_call
     with anyio.fail_after(60):
         callers = (("kettle", ["brew tea"]), ("other", ["brew tea", "boil"]))
         for mode, (caller, seen) in itertools.product(("auto", "legacy"), callers):
-            async with (
-                httpx2.AsyncClient(headers={"Authorization": f"Bearer {caller}"}) as http,
-                Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
-            ):
+            async with with_token(url, caller, mode) as client:
                 listed = await client.list_tools()
                 page = await search_tools(client, "boil")
                 settings = server_settings(client)

@@ -27,8 +27,8 @@ import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from click.testing import CliRunner, Result
+from clients import with_token
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, retry_after, search_tools, server_settings
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, INTERNAL_ERROR, PROTOCOL_VERSION_META_KEY
 from mcp_types.jsonrpc import HEADER_MISMATCH
@@ -273,12 +273,7 @@ async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
         for mode, caller in itertools.product(("auto", "legacy"), ("guest", "other")):
             answers: list[Any] = []
             for url in (of_file, of_database):
-                async with (
-                    httpx2.AsyncClient(headers={"Authorization": f"Bearer {caller}"}) as http,
-                    Client(
-                        streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]
-                    ) as client,
-                ):
+                async with with_token(url, caller, mode) as client:
                     listed = [tool.model_dump() for tool in (await client.list_tools()).tools]
                     found = [tool.name async for tool in iter_tools(client, "brew mint tea", limit=2)]
                     exact = [tool.name for tool in (await search_tools(client, "count")).tools]

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx2
 import pytest
+from clients import with_token
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_search_primitives.client import find, list_definitions, primitives_settings
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
@@ -164,10 +163,7 @@ async def test_what_is_hidden_from_a_caller_is_neither_found_nor_read_and_its_co
     url = servers.start_http("--catalog", str(catalog))
     with anyio.fail_after(60):
         for mode in ("auto", "legacy"):
-            async with (
-                httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
-                Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
-            ):
+            async with with_token(url, "guest", mode) as client:
                 assert await found(client, RESOURCES, "steep at seventy degrees") == []
                 assert await found(client, RESOURCES, "docs://tea/green.md") != ["docs://tea/green.md"]
                 assert await found(client, RESOURCE_TEMPLATES, "order") == []
@@ -191,8 +187,7 @@ async def test_what_a_caller_may_not_read_is_listed_and_its_content_changes_noth
     with anyio.fail_after(60):
         for mode in ("auto", "legacy"):
             async with (
-                httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
-                Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
+                with_token(url, "guest", mode) as client,
                 Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as other,
             ):
                 assert await found(other, RESOURCES, "steep at seventy degrees") == ["docs://tea/green.md"]

@@ -12,31 +12,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from clients import ToolListChanges, names, text_of
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, server_settings
-from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
+from mcp_types import CallToolResult
 from tools_search_server.compat.always_available import ALWAYS_VARIABLE
 from tools_search_server.compat.list_changed import SessionList
 
 pytestmark = pytest.mark.anyio
-
-
-class Told:
-    """Counts the list changes that a client receives."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._changed = anyio.Event()
-
-    async def __call__(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            self.count += 1
-            self._changed.set()
-
-    async def once_more(self) -> None:
-        """Wait for the next one, and for those that come at the same time."""
-        await self._changed.wait()
-        self._changed = anyio.Event()
 
 
 @pytest.fixture
@@ -51,10 +34,6 @@ def file(tmp_path: Path, document: dict[str, Any]) -> Path:
     return written
 
 
-async def names(client: Client) -> list[str]:
-    return [tool.name for tool in (await client.session.list_tools()).tools]
-
-
 async def find(client: Client, query: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool("search_tools", {"query": query, **arguments})
     assert not result.is_error
@@ -62,16 +41,14 @@ async def find(client: Client, query: str, **arguments: Any) -> dict[str, Any]:
 
 
 def said_by(result: CallToolResult) -> dict[str, Any]:
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return json.loads(content.text)
+    return json.loads(text_of(result))
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_the_session_flow_search_list_changed_list_call(
     servers: Any, connect: Any, file: Path, transport: str
 ) -> None:
-    told = Told()
+    told = ToolListChanges()
     options = ["--config", str(file), "--compat", "list-changed"]
 
     @asynccontextmanager
@@ -166,7 +143,7 @@ async def test_a_toolset_hides_from_searches_lists_and_calls(
 async def test_a_session_is_told_when_a_found_tool_goes_and_comes_back(
     compat_gateway: Any, configuration: Any, raw: Any, tmp_path: Path, kill: Any
 ) -> None:
-    told = Told()
+    told = ToolListChanges()
     with anyio.fail_after(30):
         async with compat_gateway(
             "list-changed", "legacy", configuration(only=raw("good", tmp_path)), message_handler=told

@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from clients import with_token
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, raw_request, server_settings
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import METHOD_NOT_FOUND, CallToolResult, TextContent, Tool
@@ -198,20 +198,14 @@ async def test_a_search_is_that_of_the_plain_endpoint_for_each_caller(
     file = written(tmp_path, document)
     url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file), "--compat", "meta-tools"))
 
-    @asynccontextmanager
-    async def entered(name: str, address: str, mode: str) -> AsyncGenerator[Client]:
-        headers = {"Authorization": f"Bearer {tokens[name]}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-            Client(streamable_http_client(address, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
-        ):
-            yield client
-
     with anyio.fail_after(60):
         assert httpx2.post(f"{url}/meta-tools", json={}, trust_env=False).status_code == 401
         for mode in ("auto", "legacy"):
             for name in tokens:
-                async with entered(name, url, mode) as plain, entered(name, f"{url}/meta-tools", mode) as meta:
+                async with (
+                    with_token(url, tokens[name], mode) as plain,
+                    with_token(f"{url}/meta-tools", tokens[name], mode) as meta,
+                ):
                     for query in ("scrape a webpage", "scribble", "internet", "desk", "save_page", "odd labels"):
                         hits = [tool async for tool in iter_tools(plain, query)]
                         found = await ask(meta, "search_tools", query=query, max_results=50)
@@ -219,7 +213,7 @@ async def test_a_search_is_that_of_the_plain_endpoint_for_each_caller(
                         assert found["metadata"]["filtered_count"] == len(hits)
                         # The reader does not learn that another caller sees a tool with such a word.
                         assert ("no_tool_mentions" in found) == (name == "reader" and not hits)
-        async with entered("reader", f"{url}/meta-tools", "auto") as meta:
+        async with with_token(f"{url}/meta-tools", tokens["reader"]) as meta:
             assert [tool.name for tool in (await meta.list_tools()).tools] == [*OWN, "site__fetch_feed"]
             everything = await ask(meta, "list_tools")
             assert everything["tools"] == [

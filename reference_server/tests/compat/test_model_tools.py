@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from clients import ToolListChanges, names
 from mcp import Client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.types import EXTENSION_ID
-from mcp_types import ToolListChangedNotification
 
 pytestmark = pytest.mark.anyio
 
@@ -142,16 +142,6 @@ async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint_and_instr
                 assert "shop (2 tools)" in (client.instructions or "")
 
 
-class Told:
-    def __init__(self) -> None:
-        self.changed = anyio.Event()
-
-    async def __call__(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            self.changed.set()
-            self.changed = anyio.Event()
-
-
 @pytest.mark.parametrize(("transport", "index_at_most"), [("stdio", INDEXED), ("http", SEARCHED_THERE)])
 async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
     servers: Any, connect: Any, file: Path, transport: str, index_at_most: str
@@ -161,8 +151,7 @@ async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
         async with connected(servers, connect, transport, "legacy", "list-changed", *more) as client:
             found = await client.call_tool("search_tools", {"query": "refresh the view of the cart"})
             assert HIDDEN not in str(found.content)
-            names = {one.name for one in (await client.list_tools()).tools}
-            assert names == {"search_tools", "shop__show_cart", "shop__add_to_cart"}
+            assert set(await names(client)) == {"search_tools", "shop__show_cart", "shop__add_to_cart"}
             # An app of the host may call it by its name.
             assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
 
@@ -170,22 +159,18 @@ async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
 async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_list(
     servers: Any, connect: Any, file: Path, catalog: Path
 ) -> None:
-    told = Told()
+    told = ToolListChanges()
     more = ["--config", str(file)]
     with anyio.fail_after(60):
         async with connected(
             servers, connect, "stdio", "legacy", "list-changed", *more, message_handler=told
         ) as client:
             await client.call_tool("search_tools", {"query": "cart"})
-            assert "shop__add_to_cart" in {one.name for one in (await client.list_tools()).tools}
+            assert "shop__add_to_cart" in set(await names(client))
             changed_tools = json.dumps({"tools": [TOOLS[0], tool("add_to_cart", ["app"])]})
             await anyio.Path(catalog).write_text(changed_tools)
-            while True:  # the search itself is announced as well
-                changed = told.changed
-                names = {one.name for one in (await client.list_tools()).tools}
-                if names == {"search_tools", "shop__show_cart"}:
-                    break
-                await changed.wait()
+            while set(await names(client)) != {"search_tools", "shop__show_cart"}:
+                await told.once_more()  # the search itself is announced as well
 
 
 async def test_the_operator_is_told_why_a_tool_for_apps_is_not_always_available(servers: Any, file: Path) -> None:

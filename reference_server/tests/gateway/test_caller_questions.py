@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from clients import call, library
 from mcp import Client
 from mcp_types import (
-    CallToolResult,
     CreateMessageRequestParams,
     CreateMessageResult,
     ElicitCompleteNotification,
@@ -25,15 +24,9 @@ from mcp_types import (
     TextContent,
 )
 
-LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
-
 pytestmark = pytest.mark.anyio
 
 either_upstream = pytest.mark.parametrize("upstream", ["modern", "legacy"])
-
-
-def library(era: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(LIBRARY), era, "one"]}
 
 
 async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
@@ -56,11 +49,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 async def ask(client: Client, kind: str, **arguments: Any) -> tuple[bool, str]:
-    result = await client.session.call_tool("one__ask", {"kind": kind, **arguments})
-    assert isinstance(result, CallToolResult)
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return bool(result.is_error), content.text
+    return await call(client, "one__ask", kind=kind, **arguments)
 
 
 @either_upstream
@@ -68,7 +57,7 @@ async def ask(client: Client, kind: str, **arguments: Any) -> tuple[bool, str]:
 async def test_a_legacy_caller_is_asked_and_its_answer_goes_back(
     connect: Any, configuration: Any, transport: str, upstream: str
 ) -> None:
-    file = str(configuration(one=library(upstream)))
+    file = str(configuration(one=library(upstream, "one")))
     with anyio.fail_after(60):
         async with connect(transport, "legacy", "--config", file, **EVERYTHING) as client:
             elicited = await ask(client, "elicitation")
@@ -83,7 +72,7 @@ async def test_a_legacy_caller_is_asked_and_its_answer_goes_back(
 
 async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for_ever(gateway: Any) -> None:
     with anyio.fail_after(60):
-        async with gateway("legacy", one=library("modern"), client=EVERYTHING) as client:
+        async with gateway("legacy", one=library("modern", "one"), client=EVERYTHING) as client:
             thrice = await ask(client, "roots", rounds=3)
             endless = await ask(client, "elicitation", rounds=99)
     assert json.loads(thrice[1]) == [{"roots": [{"uri": "file:///home"}]}] * 3
@@ -103,7 +92,9 @@ async def test_the_time_in_which_a_person_thinks_is_no_time_of_the_call(gateway:
 
     with anyio.fail_after(60):
         client_options = {"elicitation_callback": think}
-        async with gateway("legacy", one=library(upstream), call_timeout=seconds, client=client_options) as client:
+        async with gateway(
+            "legacy", one=library(upstream, "one"), call_timeout=seconds, client=client_options
+        ) as client:
             answered = await ask(client, "elicitation")
     assert answered[0] is False
     assert "Your name?" in answered[1]
@@ -113,14 +104,14 @@ async def test_the_time_in_which_a_person_thinks_is_no_time_of_the_call(gateway:
 @pytest.mark.parametrize("kind", ["elicitation", "sampling"])
 async def test_a_caller_that_cannot_be_asked_is_told_what_it_lacks(gateway: Any, upstream: str, kind: str) -> None:
     with anyio.fail_after(60):
-        async with gateway("legacy", one=library(upstream)) as client:
+        async with gateway("legacy", one=library(upstream, "one")) as client:
             refused = await ask(client, kind)
     assert f"does not declare the capability '{kind}'" in refused[1]
 
 
 async def test_a_legacy_server_cannot_ask_a_modern_caller_and_is_told_why(gateway: Any) -> None:
     with anyio.fail_after(60):
-        async with gateway("auto", one=library("legacy"), client=EVERYTHING) as client:
+        async with gateway("auto", one=library("legacy", "one"), client=EVERYTHING) as client:
             refused = await ask(client, "elicitation")
             roots_refused = await ask(client, "roots")
     assert "the server uses an older revision" in refused[1]
@@ -139,7 +130,7 @@ async def test_no_client_is_asked_what_may_be_for_another(connect: Any, configur
     async def first(client: Client) -> None:
         results.append(await ask(client, "elicitation"))
 
-    file = str(configuration(one=library("legacy")))
+    file = str(configuration(one=library("legacy", "one")))
     with anyio.fail_after(60):
         url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", file))
         async with (
@@ -164,7 +155,7 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
 
     client_options = {"elicitation_callback": answer, "message_handler": on_message}
     with anyio.fail_after(60):
-        async with gateway("legacy", one=library("legacy"), client=client_options) as client:
+        async with gateway("legacy", one=library("legacy", "one"), client=client_options) as client:
             await ask(client, "elicitation")
             assert finished == []
             assert (await ask(client, "url"))[0] is False
@@ -179,7 +170,7 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
 async def test_an_answer_that_is_none_costs_the_call_that_it_was_asked_for(
     servers: Any, configuration: Any, upstream: str, kind: str, answered: dict[str, Any]
 ) -> None:
-    file = configuration(one=library(upstream))
+    file = configuration(one=library(upstream, "one"))
     process = servers.start("-m", "tools_search_server", "--config", str(file), stdin=subprocess.PIPE)
 
     def send(**message: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+from clients import call, library
 from mcp import Client, MCPError
 from mcp.server import Server
 from mcp_types import (
-    CallToolResult,
     EmptyResult,
     InitializedNotification,
     PromptListChangedNotification,
@@ -23,23 +22,16 @@ from mcp_types import (
     ResourceUpdatedNotification,
     SubscribeRequest,
     SubscribeRequestParams,
-    TextContent,
     UnsubscribeRequest,
     UnsubscribeRequestParams,
 )
 from tools_search_server.gateway.changes import LegacySessions
 from tools_search_server.upstreams import notifications
 
-LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
-
 pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 either_upstream = pytest.mark.parametrize("upstream", ["modern", "legacy"])
-
-
-def library(era: str, name: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(LIBRARY), era, name]}
 
 
 class Told:
@@ -106,17 +98,8 @@ async def following(client: Client, mode: str, *uris: str) -> AsyncGenerator[Non
                 await unsubscribe(client, uri)
 
 
-async def call(client: Client, name: str, **arguments: Any) -> Any:
-    result = await client.session.call_tool(name, arguments)
-    assert isinstance(result, CallToolResult)
-    assert not result.is_error, result
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return content.text
-
-
 async def change(client: Client, server: str, what: Sequence[str]) -> None:
-    assert await call(client, f"{server}__change", what=what) == "changed"
+    assert await call(client, f"{server}__change", what=what) == (False, "changed")
 
 
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
@@ -148,7 +131,7 @@ async def test_changes_of_both_eras_servers_are_told_once_and_in_order(
 @either_upstream
 async def test_a_server_is_asked_for_as_long_as_somebody_follows(gateway: Any, mode: str, upstream: str) -> None:
     async def asked() -> list[str]:
-        return json.loads(await call(client, "one__seen"))
+        return json.loads((await call(client, "one__seen"))[1])
 
     async def until_none() -> None:
         while await asked():  # noqa: ASYNC110 - another process sets no events
@@ -172,7 +155,7 @@ async def test_a_server_that_comes_back_is_asked_again_and_what_may_have_changed
             async with following(client, mode, "memo:one:1"):
                 await client.session.call_tool("one__die", {})
                 await told.until("memo:one:1")
-                assert json.loads(await call(client, "one__seen")) == ["memo:one:1"]
+                assert json.loads((await call(client, "one__seen"))[1]) == ["memo:one:1"]
                 await change(client, "one", ["memo:one:2", "memo:one:1"])
                 again = await told.until("memo:one:1")
     assert again[-1] == "memo:one:1"
@@ -215,8 +198,7 @@ async def test_a_server_that_answers_nothing_about_subscriptions_holds_up_nobody
     gateway: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "_SUBSCRIBE_SECONDS", 1)
-    mute = library("legacy", "one")
-    mute["args"].append("mute")
+    mute = library("legacy", "one", "mute")
     with anyio.fail_after(60):
         async with gateway("legacy", one=mute) as client:
             await client.session.list_tools()
@@ -242,7 +224,7 @@ async def test_sessions_whose_list_grows_by_what_they_find_are_told_of_all_that_
             tool = next(tool.name for tool in (await client.session.list_tools()).tools)
             assert tool == "search_tools"
             async with following(client, "legacy", "memo:one:1"):
-                await call(client, "one__change", what=["prompts", "resources", "memo:one:1"])
+                await change(client, "one", ["prompts", "resources", "memo:one:1"])
                 words = await told.until("memo:one:1")
     assert words[-3:] == ["prompts", "resources", "memo:one:1"]
 

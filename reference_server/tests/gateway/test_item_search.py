@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx2
 import pytest
+from clients import with_token
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_search_primitives import PROMPTS, RESOURCES, ResourcesSettings
 from mcp_ext_search_primitives.client import (
     primitives_settings,
@@ -377,11 +376,7 @@ async def test_callers_find_what_they_are_listed_and_nothing_else_changes_their_
     )
 
     async def answers(name: str) -> tuple[list[Any], Any]:
-        headers = {"Authorization": f"Bearer {tokens[name]}"}
-        async with (
-            httpx2.AsyncClient(headers=headers) as http,
-            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
-        ):
+        async with with_token(url, tokens[name]) as client:
             found = await search_resources(client, "returns terms book")
             prompts = await search_prompts(client, "answer reviews")
             return [*found.resources, *prompts.prompts], primitives_settings(client)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from clients import library
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_types import EmbeddedResource, PromptReference, ResourceLink, ResourceTemplateReference, TextResourceContents
@@ -16,15 +16,9 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 
-LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
-
 pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
-
-
-def library(era: str, name: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(LIBRARY), era, name]}
 
 
 @pytest.fixture
@@ -173,9 +167,8 @@ async def test_a_server_that_never_lists_is_waited_for_once_and_costs_only_its_o
     monkeypatch.setattr("tools_search_server.upstreams.listing._LIST_SECONDS", 0.3)
     # The other requests must come while the failed list is remembered, however slow the machine is.
     monkeypatch.setattr("tools_search_server.upstreams.listing._FAILED_SECONDS", 60)
-    mute = {"command": sys.executable, "args": [str(LIBRARY), "modern", "mute", "mute"]}
     with anyio.fail_after(60):
-        async with gateway(mode, mute=mute, **two) as client:
+        async with gateway(mode, mute=library("modern", "mute", "mute"), **two) as client:
             listed = [(await client.session.list_resources()).resources]
             for _ in range(2):
                 await client.session.call_tool("mute__change", {"what": ["resources"]})

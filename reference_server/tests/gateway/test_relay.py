@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from clients import text_of
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import search_tools
 from mcp_ext_tools_search.types import EXTENSION_ID
@@ -19,7 +20,6 @@ from mcp_types import (
     ElicitRequestParams,
     ElicitResult,
     ImageContent,
-    InputRequiredResult,
     ResourceLink,
     TextContent,
 )
@@ -38,13 +38,6 @@ def served(gateway: Any, versatile: Callable[[Path], dict[str, Any]], tmp_path: 
         return gateway("auto" if mode == "2026-07-28" else mode, busy=versatile(tmp_path), **options)
 
     return connect
-
-
-def text_of(result: CallToolResult | InputRequiredResult | Any) -> str:
-    assert isinstance(result, CallToolResult)
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 async def call(client: Client, name: str, arguments: dict[str, Any] | None = None, **options: Any) -> CallToolResult:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from clients import ToolListChanges, call, names, server_entry, wait_for
 from mcp import Client
 from mcp.server.subscriptions import ResourceUpdated
 from mcp_ext_tools_search.client import iter_tools
 from mcp_types import (
-    CallToolResult,
     EmptyResult,
     ResourceUpdatedNotification,
     SubscribeRequest,
     SubscribeRequestParams,
-    TextContent,
-    ToolListChangedNotification,
 )
-
-SERVERS = Path(__file__).parents[1] / "servers"
 
 pytestmark = pytest.mark.anyio
 
@@ -38,23 +33,6 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return new.rename(file)
 
     return written
-
-
-async def names(client: Client) -> list[str]:
-    return [tool.name for tool in (await client.session.list_tools()).tools]
-
-
-async def wait_for(client: Client, wanted: list[str]) -> None:
-    while await names(client) != wanted:  # noqa: ASYNC110 - a listing is the only thing to look at
-        await anyio.sleep(0.05)
-
-
-async def said(client: Client, name: str, **arguments: Any) -> tuple[bool, str]:
-    result: Any = await client.session.call_tool(name, arguments)
-    assert isinstance(result, CallToolResult)
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return bool(result.is_error), content.text
 
 
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
@@ -85,12 +63,12 @@ async def test_servers_are_started_stopped_and_restarted_as_the_file_says_and_th
     with anyio.fail_after(60):
         async with connect(transport, mode, "--config", str(write({"mcpServers": first}))) as client:
             await wait_for(client, ["gone__plain", "kept__plain", "other__one"])
-            before = await said(client, "kept__plain")
+            before = await call(client, "kept__plain")
             gone = int((folder / "pid").read_text())
             write({"mcpServers": second})
             await wait_for(client, ["new__fresh", "kept__plain", "other__two", "broken__mended"])
             found = [tool.name async for tool in iter_tools(client, "plain tool")]
-            after = await said(client, "kept__plain")
+            after = await call(client, "kept__plain")
             await until(lambda: not is_alive(gone))
             write({"mcpServers": first})
             await wait_for(client, ["gone__plain", "kept__plain", "other__one"])
@@ -100,20 +78,14 @@ async def test_servers_are_started_stopped_and_restarted_as_the_file_says_and_th
 
 
 async def test_clients_are_notified_of_servers_that_the_file_adds(connect: Any, raw: Any, write: Any) -> None:
-    changed = anyio.Event()
-
-    async def on_message(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            changed.set()
-
+    changes = ToolListChanges()
     file = write({"mcpServers": {"one": raw("good")}})
     with anyio.fail_after(60):
-        async with connect("stdio", "legacy", "--config", str(file), message_handler=on_message) as client:
+        async with connect("stdio", "legacy", "--config", str(file), message_handler=changes) as client:
             await wait_for(client, ["one__plain"])
-            while changed.is_set():
-                changed = anyio.Event()
+            changes.forget()
             write({"mcpServers": {"one": raw("good"), "two": raw("good")}})
-            await changed.wait()
+            await changes.once_more()
             await wait_for(client, ["one__plain", "two__plain"])
 
 
@@ -122,14 +94,14 @@ async def test_a_call_that_is_open_as_its_server_is_configured_anew_ends_with_th
 ) -> None:
     results: list[tuple[bool, str]] = []
 
-    async def call() -> None:
-        results.append(await said(client, "busy__wait"))
+    async def wait() -> None:
+        results.append(await call(client, "busy__wait"))
 
     file = write({"mcpServers": {"busy": versatile(tmp_path), "other": raw("good")}})
     with anyio.fail_after(60):
         async with connect("http", "auto", "--config", str(file)) as client:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(call)
+                tasks.start_soon(wait)
                 await until((tmp_path / "waiting").exists)
                 write({"mcpServers": {"busy": raw("good"), "other": raw("good")}})
             await wait_for(client, ["busy__plain", "other__plain"])
@@ -168,21 +140,19 @@ async def test_a_lazy_server_is_known_anew_when_its_entry_changes(
     with anyio.fail_after(60):
         async with connect("stdio", "auto", *options, env=env) as client:
             await wait_for(client, ["one__first"])
-            assert not (await said(client, "one__first"))[0]
+            assert not (await call(client, "one__first"))[0]
             for behavior, arguments, name in (("named", [Path("second")], "one__second"), ("good", [], "one__plain")):
                 write(entry(behavior, *arguments))
                 await wait_for(client, [name])
-                assert not (await said(client, name))[0]
+                assert not (await call(client, name))[0]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_who_follows_a_resource_follows_it_still_when_its_server_is_configured_anew(
     connect: Any, write: Any, mode: str
 ) -> None:
-    library = str(SERVERS / "library.py")
-
     def entry(**more: Any) -> dict[str, Any]:
-        return {"mcpServers": {"old": {"command": sys.executable, "args": [library, "modern", "old"], **more}}}
+        return {"mcpServers": {"old": server_entry("library.py", "modern", "old") | more}}
 
     uri = "gateway://old/file:///shared.txt"
     seen, updates = anyio.create_memory_object_stream[str](100)
@@ -211,7 +181,7 @@ async def test_who_follows_a_resource_follows_it_still_when_its_server_is_config
             await tasks.start(follow)
             write(entry(env={"ANY": "1"}))
             assert await updates.receive() == uri  # it may have changed meanwhile
-            assert await said(client, "old__change", what=[uri.removeprefix("gateway://old/")]) == (False, "changed")
+            assert await call(client, "old__change", what=[uri.removeprefix("gateway://old/")]) == (False, "changed")
             assert await updates.receive() == uri
             tasks.cancel_scope.cancel()
     seen.close()
@@ -230,7 +200,7 @@ async def test_toolsets_categories_and_always_available_tools_apply_with_the_ser
         }
 
     async def groups() -> Any:
-        _, text = await said(client, "list_tool_categories")
+        _, text = await call(client, "list_tool_categories")
         return sorted(category["name"] for category in json.loads(text)["categories"])
 
     options = ["--toolset", "some", "--compat", "meta-tools"]

@@ -15,9 +15,10 @@ import anyio.to_thread
 import httpx2
 import pytest
 from click.testing import CliRunner
+from clients import ToolListChanges, names
 from mcp import Client
 from mcp_ext_tools_search.client import server_settings
-from mcp_types import Tool, ToolListChangedNotification
+from mcp_types import Tool
 from tools_search_server.base.paging import MAX_PAGE_BYTES, ToolPages
 from tools_search_server.programs.cli import command
 
@@ -123,21 +124,10 @@ async def test_pinned_tools_stand_in_the_list_behind_those_of_the_operator_withi
     await anyio.Path(file).write_text(json.dumps(document))
     with anyio.fail_after(60):
         async with compat_gateway(compat, "legacy", file) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            pinned = [name for name in names if name.startswith("many__")]
+            pinned = [name for name in await names(client) if name.startswith("many__")]
             assert pinned == ["many__tool_8", *(f"many__tool_{number}" for number in range(5))]
             assert not (await client.call_tool("many__tool_0", {})).is_error
     assert "requests with 'anthropic/alwaysLoad' that 9 of its tools be always available, but only 6 are" in caplog.text
-
-
-class Told:
-    def __init__(self) -> None:
-        self.changed = anyio.Event()
-
-    async def __call__(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            self.changed.set()
-            self.changed = anyio.Event()
 
 
 @asynccontextmanager
@@ -154,10 +144,6 @@ async def auto(
         yield client
 
 
-async def names_of(client: Client) -> list[str]:
-    return [tool.name for tool in (await client.session.list_tools()).tools]
-
-
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "legacy"), ("http", "auto")])
 async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_become_many(
     servers: Any, connect: Any, configuration: Any, catalog: Path, transport: str, mode: str
@@ -166,28 +152,25 @@ async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_
         many={"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
     )
     written(catalog, tools(3))
-    told = Told()
+    told = ToolListChanges()
 
     async def until(reached: Callable[[list[str]], bool]) -> None:
-        while True:
-            changed = told.changed
-            if reached(await names_of(client)):
-                return
+        while not reached(await names(client)):
             if mode == "legacy":  # a modern client without a subscription asks again when its copy has expired
-                await changed.wait()
+                await told.once_more()
 
     with anyio.fail_after(90):
         async with auto(servers, connect, transport, mode, file, message_handler=told) as client:
             assert server_settings(client) is None
-            assert await names_of(client) == ["many__tool_0", "many__tool_1", "many__tool_2"]
+            assert await names(client) == ["many__tool_0", "many__tool_1", "many__tool_2"]
             await anyio.to_thread.run_sync(lambda: written(catalog, tools(4)))
-            await until(lambda names: "search_tools" in names)
-            assert not any(name.startswith("many__") for name in await names_of(client))
+            await until(lambda listed: "search_tools" in listed)
+            assert not any(name.startswith("many__") for name in await names(client))
             # What was listed before is called by its name as well as through the tools that find it.
             assert not (await client.call_tool("many__tool_0", {})).is_error
             assert not (await client.call_tool("call_tool", {"name": "many__tool_3", "arguments": {}})).is_error
             await anyio.to_thread.run_sync(lambda: written(catalog, tools(2)))
-            await until(lambda names: names == ["many__tool_0", "many__tool_1"])
+            await until(lambda listed: listed == ["many__tool_0", "many__tool_1"])
             found = await client.call_tool("search_tools", {"query": "tool_1"})
             assert "many__tool_1" in str(found.content)
 

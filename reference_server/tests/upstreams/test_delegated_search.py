@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import httpx2
 import pytest
+from clients import ToolListChanges, server_entry, text_of, with_token
 from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolListChangedNotification
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, Tool
 from tools_search_hosts import qualified_name
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import Limits
@@ -31,7 +29,6 @@ from tools_search_server.upstreams.delegated_search import Bounds, DelegatedSear
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = Path(__file__).parents[1] / "servers"
 EVERY_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
 SPACED = qualified_name("vast", "name with spaces")
 
@@ -40,7 +37,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def vast(tmp_path: Path) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(UPSTREAMS / "vast.py"), str(tmp_path)]}
+    return server_entry("vast.py", tmp_path)
 
 
 @pytest.fixture
@@ -130,11 +127,7 @@ async def test_tools_of_a_vast_server_can_be_called_without_being_listed_or_foun
             called = [await client.session.call_tool(name, {"n": 1}) for name in ("vast__photo_38", SPACED)]
             with pytest.raises(MCPError) as unknown:
                 await client.session.call_tool("elsewhere__photo", {})
-    texts = [result.content[0] for result in called if isinstance(result, CallToolResult)]
-    assert [json.loads(text.text)["name"] for text in texts if isinstance(text, TextContent)] == [
-        "photo_38",
-        "name with spaces",
-    ]
+    assert [json.loads(text_of(result))["name"] for result in called] == ["photo_38", "name with spaces"]
     assert unknown.value.code == INVALID_PARAMS
 
 
@@ -222,29 +215,20 @@ async def test_one_of_which_somebody_new_sees_a_part_is_indexed_without_a_restar
         (tmp_path / "written").write_text(json.dumps(document))
         (tmp_path / "written").rename(tmp_path / "who.json")
 
-    @asynccontextmanager
-    async def opened(name: str) -> AsyncGenerator[Client]:
-        headers = {"Authorization": f"Bearer {tokens[name]}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http,
-            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
-        ):
-            yield client
-
     tokens = {name: new_token() for name in ("whole", "part")}
     hashes = {name: token_hash(token) for name, token in tokens.items()}
     write("whole")
     options = ["--config", str(tmp_path / "who.json"), "--index-at-most", "10"]
     url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options, stderr=subprocess.DEVNULL))
     with anyio.fail_after(60):
-        async with opened("whole") as client:
+        async with with_token(url, tokens["whole"]) as client:
             assert len(await all_listed(client)) > 10
         write("whole", "part")
         listed, found = list[str](), list[str]()
         while not listed:
             await anyio.sleep(0.05)
             with suppress(Exception):  # refused until the file is read
-                async with opened("part") as client:
+                async with with_token(url, tokens["part"]) as client:
                     listed = [tool.name for tool in await all_listed(client)]
                     found = [tool.name async for tool in iter_tools(client, "weather")]
     assert sorted(listed) == ["vast__invoice_1", "vast__weather_0"]
@@ -285,20 +269,14 @@ async def test_a_cursor_of_a_hidden_servers_list_is_no_cursor(
 
 
 async def test_a_change_in_a_vast_server_is_told(open_gateway: Open, vast: dict[str, Any], behave: Any) -> None:
-    told = anyio.Event()
-
-    async def on_message(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            told.set()
-
+    told = ToolListChanges()
     with anyio.fail_after(60):
-        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, message_handler=on_message) as client:
+        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, message_handler=told) as client:
             await client.list_tools()
-            while told.is_set():  # that it has come is a change as well
-                told = anyio.Event()
+            told.forget()  # that it has come is a change as well
             behave("changing")
             await client.session.call_tool("vast__weather_0", {"n": 1})
-            await told.wait()
+            await told.once_more()
 
 
 @pytest.mark.parametrize("compat", ["meta-tools", "list-changed"])

@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from clients import UPSTREAMS, ToolListChanges, call, names
 from mcp import Client
-from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.gateway.search import GatewaySearch
@@ -26,8 +26,6 @@ from tools_search_server.upstreams import listing
 from tools_search_server.upstreams.lazy import Laziness
 
 pytestmark = pytest.mark.anyio
-
-UPSTREAMS = Path(__file__).parents[1] / "servers"
 
 
 @dataclass
@@ -43,6 +41,11 @@ class Lazy:
         return len(file.read_text()) if file.exists() else 0
 
     @property
+    def pid(self) -> int:
+        """The process that was started last."""
+        return int((self.folder / "pid").read_text())
+
+    @property
     def cache(self) -> Path:
         [file] = (self.folder / "cache" / "tools-search-server").glob("[!.]*")
         return file
@@ -54,13 +57,6 @@ class Lazy:
             await client.session.list_tools()
             while not list(folder.glob("[!.]*")):  # noqa: ASYNC110 - what is written to a file sets no event
                 await anyio.sleep(0.02)
-
-    def is_alive(self) -> bool:
-        pid = int((self.folder / "pid").read_text())
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return False
 
     @asynccontextmanager
     async def gateway(
@@ -84,34 +80,21 @@ def lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lazy:
     return Lazy(tmp_path)
 
 
-async def names(client: Client) -> list[str]:
-    return [tool.name for tool in (await client.session.list_tools()).tools]
-
-
-async def call(client: Client, tool: str) -> CallToolResult:
-    result = await client.session.call_tool(tool, {})
-    assert isinstance(result, CallToolResult)
-    return result
-
-
-def text(result: CallToolResult) -> str:
-    assert isinstance(result.content[0], TextContent)
-    return result.content[0].text
-
-
-async def test_an_unknown_lazy_server_is_started_once_and_then_only_when_it_is_called(lazy: Lazy, until: Any) -> None:
+async def test_an_unknown_lazy_server_is_started_once_and_then_only_when_it_is_called(
+    lazy: Lazy, is_alive: Callable[[int], bool], until: Any
+) -> None:
     with anyio.fail_after(60):
         async with lazy.gateway(idle_seconds=0.2) as (client, health):
             assert await names(client) == ["old__plain"]
             await until(lambda: health()["idle"] == 1)
-            await until(lambda: not lazy.is_alive())
+            await until(lambda: not is_alive(lazy.pid))
             assert health()["status"] == "ok"
         assert lazy.starts == 1
         assert lazy.cache.stat().st_mode & 0o777 == 0o600
         async with lazy.gateway(idle_seconds=0.2) as (client, health):
             assert await names(client) == ["old__plain"]
             assert lazy.starts == 1
-            results: list[CallToolResult] = []
+            results: list[tuple[bool, str]] = []
 
             async def collect() -> None:
                 results.append(await call(client, "old__plain"))
@@ -119,24 +102,25 @@ async def test_an_unknown_lazy_server_is_started_once_and_then_only_when_it_is_c
             async with anyio.create_task_group() as tasks:
                 for _ in range(5):
                     tasks.start_soon(collect)
-            assert [result.is_error for result in results] == [False] * 5
-            assert len({text(result) for result in results}) == 1
+            assert len(results) == 5
+            [(is_error, _)] = set(results)
+            assert not is_error
             assert lazy.starts == 2
             await until(lambda: health()["idle"] == 1)
-            await until(lambda: not lazy.is_alive())
-            assert not (await call(client, "old__plain")).is_error
+            await until(lambda: not is_alive(lazy.pid))
+            assert not (await call(client, "old__plain"))[0]
             assert lazy.starts == 3
 
 
 async def test_a_lazy_server_that_is_used_again_while_its_listing_is_saved_is_stopped_later(
-    lazy: Lazy, until: Any
+    lazy: Lazy, is_alive: Callable[[int], bool], until: Any
 ) -> None:
     with anyio.fail_after(60):
         async with lazy.gateway(idle_seconds=0.3, behavior="dawdling") as (client, health):
             await until((lazy.folder / "dawdles").exists)
-            assert not (await call(client, "old__plain")).is_error
+            assert not (await call(client, "old__plain"))[0]
             await until(lambda: health()["idle"] == 1)
-            await until(lambda: not lazy.is_alive())
+            await until(lambda: not is_alive(lazy.pid))
     assert lazy.starts == 1
 
 
@@ -163,35 +147,30 @@ async def test_a_lazy_server_that_cannot_be_started_says_so_to_every_caller_and_
             state = health()["servers"][0]["state"]
             listed = await names(client)
             (lazy.folder / "broken").unlink()
-            while (third := await call(client, "old__plain")).is_error:  # noqa: ASYNC110
+            while (third := await call(client, "old__plain"))[0]:  # noqa: ASYNC110
                 await anyio.sleep(0.02)  # a call is the only thing to look at
-    assert first.is_error
-    assert second.is_error
-    assert "'old' is down since" in text(first)
+    assert first[0]
+    assert second[0]
+    assert "'old' is down since" in first[1]
     assert state == "down"
     assert listed == ["old__plain"]
-    assert not third.is_error
+    assert not third[0]
 
 
 async def test_a_tool_that_is_gone_since_the_last_listing_is_named_and_the_change_is_told(lazy: Lazy) -> None:
-    told = anyio.Event()
-
-    async def on_message(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            told.set()
-
+    told = ToolListChanges()
     with anyio.fail_after(60):
         await lazy.learn()
         kept = lazy.cache.read_text()
         lazy.cache.write_text(kept.replace('"plain"', '"gone"'))
-        async with lazy.gateway(mode="legacy", message_handler=on_message) as (client, _):
+        async with lazy.gateway(mode="legacy", message_handler=told) as (client, _):
             before = await names(client)
-            result = await call(client, "old__gone")
-            await told.wait()
+            is_error, text = await call(client, "old__gone")
+            await told.once_more()
             after = await names(client)
     assert before == ["old__gone"]
-    assert result.is_error
-    assert "no tool 'gone' any more" in text(result)
+    assert is_error
+    assert "no tool 'gone' any more" in text
     assert after == ["old__plain"]
 
 

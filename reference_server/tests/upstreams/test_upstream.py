@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count, pairwise, product
 from pathlib import Path
@@ -17,8 +19,9 @@ import anyio.to_thread
 import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
+from clients import UPSTREAMS, call, names, server_entry, wait_for
 from mcp import Client, MCPError
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_server.upstreams import listing, state
 from tools_search_server.upstreams import upstream as upstream_module
@@ -26,26 +29,21 @@ from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
 
-UPSTREAMS = Path(__file__).parents[1] / "servers"
-
 pytestmark = pytest.mark.anyio
 
 
-async def names(client: Client) -> set[str]:
-    return {tool.name for tool in (await client.session.list_tools()).tools}
-
-
-async def wait_for(client: Client, wanted: set[str]) -> None:
-    while await names(client) != wanted:  # noqa: ASYNC110 - a listing is the only thing to look at
-        await anyio.sleep(0.05)
-
-
-async def text_of_call(client: Client, name: str, arguments: dict[str, Any] | None = None) -> tuple[bool, str]:
-    result: Any = await client.session.call_tool(name, arguments or {})
-    assert isinstance(result, CallToolResult)
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return bool(result.is_error), content.text
+@asynccontextmanager
+async def running(
+    entry: ServerEntry, on_change: Callable[[Upstream], None] = lambda _: None
+) -> AsyncGenerator[Upstream]:
+    """Run an upstream once it has answered or failed."""
+    upstream = Upstream(entry, on_change, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upstream.run)
+            await upstream.settled.wait()
+            yield upstream
+            tasks.cancel_scope.cancel()
 
 
 async def test_servers_that_cannot_start_cost_only_their_own_tools(gateway: Any, raw: Any) -> None:
@@ -59,9 +57,9 @@ async def test_servers_that_cannot_start_cost_only_their_own_tools(gateway: Any,
             closed={"url": "http://127.0.0.1:9/mcp"},
             sse={"url": "http://127.0.0.1:9/sse", "type": "sse"},
         ) as client:
-            assert await names(client) == {"good__plain"}
+            assert set(await names(client)) == {"good__plain"}
             for server, reason in {"missing": "was not found", "closed": "nothing answers", "crashing": ""}.items():
-                is_error, text = await text_of_call(client, f"{server}__anything")
+                is_error, text = await call(client, f"{server}__anything")
                 assert is_error
                 assert server in text
                 assert "down since" in text
@@ -82,8 +80,8 @@ async def test_a_server_that_wants_to_know_who_asks_is_told_with_its_status(gate
             tasks.start_soon(listener.serve, turn_away)
             place = f"127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - of anyio
             async with gateway("auto", closed={"url": f"http://{place}"}, plain={"url": f"https://{place}"}) as client:
-                _, closed = await text_of_call(client, "closed__anything")
-                _, plain = await text_of_call(client, "plain__anything")
+                _, closed = await call(client, "closed__anything")
+                _, plain = await call(client, "plain__anything")
             assert "it answered HTTP 401; put the key or token that it expects into `headers`" in closed
             assert f"no TLS connection to https://{place}" in plain
             tasks.cancel_scope.cancel()
@@ -95,7 +93,7 @@ async def test_a_server_that_hangs_delays_the_first_listing_by_the_deadline_at_m
             assert client.instructions is not None
             assert "stuck: still starting" in client.instructions
             await wait_for(client, {"good__plain"})
-            is_error, text = await text_of_call(client, "stuck__plain")
+            is_error, text = await call(client, "stuck__plain")
     assert is_error
     assert "starting since" in text
 
@@ -105,13 +103,13 @@ async def test_killing_one_server_loses_only_its_tools_and_they_come_back(
 ) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", doomed=raw("good", tmp_path), other=raw("good")) as client:
-            assert await names(client) == {"doomed__plain", "other__plain"}
+            assert set(await names(client)) == {"doomed__plain", "other__plain"}
             pid = kill(tmp_path)
             await wait_for(client, {"other__plain"})
-            assert not (await text_of_call(client, "other__plain"))[0]
-            is_error, text = await text_of_call(client, "doomed__plain")
+            assert not (await call(client, "other__plain"))[0]
+            is_error, text = await call(client, "doomed__plain")
             await wait_for(client, {"doomed__plain", "other__plain"})
-            _, again = await text_of_call(client, "doomed__plain")
+            _, again = await call(client, "doomed__plain")
     assert not is_error or "down since" in text
     assert str(pid) not in again
 
@@ -119,7 +117,7 @@ async def test_killing_one_server_loses_only_its_tools_and_they_come_back(
 async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, versatile: Any, tmp_path: Path) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", busy=versatile(tmp_path)) as client:
-            is_error, text = await text_of_call(client, "busy__die")
+            is_error, text = await call(client, "busy__die")
     assert is_error
     assert "went away" in text
 
@@ -256,7 +254,7 @@ async def test_a_caller_learns_who_refused_a_request_and_with_which_http_status(
         async with gateway("auto", web=await hostile(way, era)) as client:
             await wait_for(client, {"web__say"})
             if (way, status) == ("old-sse", "404"):  # its session is in its address
-                is_error, text = await text_of_call(client, "web__say", {"refuses": status, "answer": body})
+                is_error, text = await call(client, "web__say", refuses=status, answer=body)
                 assert is_error
                 reason = "The MCP server 'web' no longer knows the session, as after a restart."
                 assert text == f"{reason} It is retried automatically."
@@ -330,15 +328,10 @@ async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_ser
     async def never(*_: object) -> Any: ...
 
     entry = ServerEntry("leaving", StdioTarget(sys.executable, (str(UPSTREAMS / "raw.py"), "leaving")))
-    upstream = Upstream(entry, on_change, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(upstream.run)
-            await upstream.settled.wait()
-            with pytest.raises(UnavailableError):
-                await upstream.request("tools/call", {"name": "plain"}, Caller(None, never, never))
-            await is_over.wait()
-            tasks.cancel_scope.cancel()
+    async with running(entry, on_change) as upstream:
+        with pytest.raises(UnavailableError):
+            await upstream.request("tools/call", {"name": "plain"}, Caller(None, never, never))
+        await is_over.wait()
     assert seen == [("ready", ["plain"]), ("down", []), ("down", [])]
 
 
@@ -346,14 +339,9 @@ async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_ser
 async def test_a_server_is_spoken_to_in_the_era_of_its_entry(versatile: Any, tmp_path: Path, era: Any) -> None:
     started = versatile(tmp_path)
     entry = ServerEntry("one", StdioTarget(started["command"], tuple(started["args"])), era=era)
-    upstream = Upstream(entry, lambda _: None, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(upstream.run)
-            await upstream.settled.wait()
-            assert upstream.state.kind == "ready"
-            assert upstream.is_modern is (era != "legacy")
-            tasks.cancel_scope.cancel()
+    async with running(entry) as upstream:
+        assert upstream.state.kind == "ready"
+        assert upstream.is_modern is (era != "legacy")
 
 
 async def test_a_server_that_asks_without_end_and_reads_no_answer_is_down_with_the_reason(
@@ -361,19 +349,19 @@ async def test_a_server_that_asks_without_end_and_reads_no_answer_is_down_with_t
 ) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", asking=raw("asking"), fickle=raw("fickle")) as client:
-            is_error, text = await text_of_call(client, "asking__plain")
+            is_error, text = await call(client, "asking__plain")
             assert is_error
             assert "it asks, and does not read the answers" in text
             await wait_for(client, {"fickle__plain"})
             # One that takes its questions back waits for no answer.
-            assert [await text_of_call(client, "fickle__plain") for _ in range(2)] == [(False, ANY), (False, ANY)]
+            assert [await call(client, "fickle__plain") for _ in range(2)] == [(False, ANY), (False, ANY)]
 
 
 async def test_a_mute_server_leaves_the_others_answering(gateway: Any, raw: Any) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", mute=raw("mute"), other=raw("good")) as client, anyio.create_task_group() as tasks:
-            tasks.start_soon(text_of_call, client, "mute__plain")
-            assert not (await text_of_call(client, "other__plain"))[0]
+            tasks.start_soon(call, client, "mute__plain")
+            assert not (await call(client, "other__plain"))[0]
             tasks.cancel_scope.cancel()
 
 
@@ -382,9 +370,9 @@ async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
 ) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", untidy=raw("untidy")) as client:
-            listed = await names(client)
+            listed = set(await names(client))
             [long] = listed - {"untidy__plain"}
-            assert not (await text_of_call(client, long))[0]
+            assert not (await call(client, long))[0]
     assert len(long) <= 64
     assert long.startswith("untidy__a_name_with_spaces")
     assert "no messages of the protocol" in caplog.text
@@ -402,14 +390,14 @@ async def test_a_strange_listing_ends_and_gives_what_can_be_used(
 ) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", odd=raw(behavior)) as client:
-            assert await names(client) == offered
+            assert set(await names(client)) == offered
 
 
 async def test_a_server_that_speaks_no_mcp_is_down_with_a_reason(gateway: Any) -> None:
     chatter = {"command": sys.executable, "args": ["-c", "print('hello'); import time; time.sleep(0.2)"]}
     with anyio.fail_after(60):
         async with gateway("auto", chatter=chatter) as client:
-            is_error, text = await text_of_call(client, "chatter__x")
+            is_error, text = await call(client, "chatter__x")
     assert is_error
     assert "ended with exit code 0" in text
 
@@ -418,7 +406,7 @@ async def test_two_servers_whose_names_look_alike_keep_their_tools_apart(gateway
     with anyio.fail_after(60):
         async with gateway("auto", **{"a b": raw("good"), "a_b": raw("good")}) as client:
             first, second = sorted(await names(client))
-            answers = {(await text_of_call(client, name))[1] for name in (first, second)}
+            answers = {(await call(client, name))[1] for name in (first, second)}
     assert first == "a_b__plain"
     assert second.startswith("a_b__plain_")
     assert len(answers) == 2
@@ -429,7 +417,7 @@ async def test_a_server_that_imitates_the_name_of_anothers_tool_takes_nothing_fr
     imitation = imitated.removeprefix("a_b__")
     with anyio.fail_after(60):
         async with gateway("auto", **{"a_b": raw("named", Path(imitation)), "a b": raw("good")}) as client:
-            assert await names(client) == {imitated, qualified_name("a_b", imitation)}
+            assert set(await names(client)) == {imitated, qualified_name("a_b", imitation)}
 
 
 @pytest.mark.parametrize("named", [{"type": "sse"}, {}])
@@ -441,11 +429,11 @@ async def test_a_server_on_the_old_transport_is_served(
     with anyio.fail_after(60):
         async with gateway("auto", old=entry) as client:
             await wait_for(client, {"old__ancient"})
-            assert await text_of_call(client, "old__ancient") == (False, "still here")
+            assert await call(client, "old__ancient") == (False, "still here")
 
 
 async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(gateway: Any) -> None:
-    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "end"]}
+    entry = server_entry("forgetful.py", "end")
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_2"})
@@ -455,14 +443,14 @@ async def test_a_subscription_that_is_lost_after_it_has_lasted_is_made_again_soo
     gateway: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "STEADY_SECONDS", 0)
-    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "end"]}
+    entry = server_entry("forgetful.py", "end")
     with anyio.fail_after(25):  # with pauses that grow, it would be a minute
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_8"})
 
 
 async def test_a_subscription_that_fails_once_is_tried_again(gateway: Any) -> None:
-    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "falter"]}
+    entry = server_entry("forgetful.py", "falter")
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_3"})
@@ -478,7 +466,7 @@ async def test_tools_of_a_server_that_announces_no_changes_are_read_again_as_it_
     monkeypatch.setattr(listing, "_MAX_TOOLS_FRESH_SECONDS", 2000)
     with anyio.fail_after(60):
         async with gateway("auto", counting=await hostile(way, era, "counting")) as client:
-            while await names(client) <= {"counting__tool_1", "counting__tool_3"}:  # noqa: ASYNC110
+            while set(await names(client)) <= {"counting__tool_1", "counting__tool_3"}:  # noqa: ASYNC110
                 await anyio.sleep(0.05)
     assert "does not list its tools again" in caplog.text
     assert "is down" not in caplog.text
@@ -508,14 +496,9 @@ for line in sys.stdin:
         print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], **answer}}), flush=True)
 """
     entry = ServerEntry("one", StdioTarget(sys.executable, ("-c", program)))
-    upstream = Upstream(entry, lambda _: None, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(upstream.run)
-            await upstream.settled.wait()
-            assert upstream.lists is not None, upstream.state
-            assert upstream.lists.tools_fresh_seconds == seconds
-            tasks.cancel_scope.cancel()
+    async with running(entry) as upstream:
+        assert upstream.lists is not None, upstream.state
+        assert upstream.lists.tools_fresh_seconds == seconds
 
 
 @pytest.mark.parametrize(("behavior", "cost"), [("restless", 0.2), ("silent", 0.01)])
@@ -574,8 +557,8 @@ async def test_progress_that_its_caller_does_not_read_is_left_out_beyond_a_bound
 async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(
     gateway: Any, caplog: pytest.LogCaptureFixture, until: Any
 ) -> None:
-    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "refuse"]}
+    entry = server_entry("forgetful.py", "refuse")
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
-            assert await names(client) == {"forgetful__seen_by_0"}
+            assert set(await names(client)) == {"forgetful__seen_by_0"}
             await until(lambda: "cannot follow changes" in caplog.text)
