@@ -27,30 +27,30 @@ def short(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
 
 
-def bounded(one: Row, form: Callable[[float], str] = short) -> str:
+def bounded(estimate: Row, form: Callable[[float], str] = short) -> str:
     """Return an estimate with its bounds."""
-    return f"{form(one['value'])} ({form(one['low'])}-{form(one['high'])})"
+    return f"{form(estimate['value'])} ({form(estimate['low'])}-{form(estimate['high'])})"
 
 
-def percent(one: Row) -> str:
+def percent(estimate: Row) -> str:
     """Return an estimate of a share with its bounds."""
-    return bounded(one, "{:.0%}".format)
+    return bounded(estimate, "{:.0%}".format)
 
 
 def _figure(member: str, form: str = ",.0f") -> Callable[[Row], str]:
-    return lambda one: format(one[member], form)
+    return lambda row: format(row[member], form)
 
 
 def _share(member: str) -> Callable[[Row], str]:
-    return lambda one: percent(one[member])
+    return lambda row: percent(row[member])
 
 
 def retrieval_tables(reports: Sequence[Row]) -> str:
     """Return nDCG@10 of each ranker for each set, and the other figures as means over the sets."""
-    names = [one["dataset"] for one in reports[0]["datasets"]]
+    names = [row["dataset"] for row in reports[0]["datasets"]]
     ndcg = [
-        (one["ranker"], *(bounded(own["ndcg"], "{:.3f}".format) for own in (*one["datasets"], one["mean"])))
-        for one in reports
+        (row["ranker"], *(bounded(own["ndcg"], "{:.3f}".format) for own in (*row["datasets"], row["mean"])))
+        for row in reports
     ]
     means: Mapping[str, str] = {
         "Recall@1": "recall_at_1",
@@ -60,11 +60,11 @@ def retrieval_tables(reports: Sequence[Row]) -> str:
     }
     others = [
         (
-            one["ranker"],
-            *(f"{one['mean'][member]:.3f}" for member in means.values()),
-            ", ".join(f"{own['silent']:.0%}" for own in one["datasets"] if own["unservable"]),
+            row["ranker"],
+            *(f"{row['mean'][member]:.3f}" for member in means.values()),
+            ", ".join(f"{own['silent']:.0%}" for own in row["datasets"] if own["unservable"]),
         )
-        for one in reports
+        for row in reports
     ]
     return "\n\n".join(
         (
@@ -72,7 +72,7 @@ def retrieval_tables(reports: Sequence[Row]) -> str:
             table(("", *names, "mean"), ndcg),
             "Means over the sets, and the part of the requests that no tool serves which is answered with nothing:",
             table(("", *means, "silent"), others),
-            *(_slices(place, reports) for place, one in enumerate(reports[0]["datasets"]) if one.get("slices")),
+            *(_slices(place, reports) for place, row in enumerate(reports[0]["datasets"]) if row.get("slices")),
         )
     )
 
@@ -80,7 +80,7 @@ def retrieval_tables(reports: Sequence[Row]) -> str:
 def _slices(place: int, reports: Sequence[Row]) -> str:
     """Return tables of the kinds of requests of one data set: with a right tool, and with none."""
     figures: Mapping[str, tuple[str, Callable[[Row], str]]] = {
-        "ndcg": ("nDCG@10", lambda one: bounded(one, "{:.3f}".format)),
+        "ndcg": ("nDCG@10", lambda estimate: bounded(estimate, "{:.3f}".format)),
         "first": ("A right tool in the first place", percent),
         "among_five": ("A right tool among the first five", percent),
         "silent": ("Answered with nothing", percent),
@@ -88,9 +88,9 @@ def _slices(place: int, reports: Sequence[Row]) -> str:
     slices: Row = reports[0]["datasets"][place]["slices"]
     parts: list[str] = []
     for figure, (says, form) in figures.items():
-        own = [name for name, one in slices.items() if figure in one]
+        own = [name for name, row in slices.items() if figure in row]
         rows = [
-            (one["ranker"], *(form(one["datasets"][place]["slices"][name][figure]) for name in own)) for one in reports
+            (row["ranker"], *(form(row["datasets"][place]["slices"][name][figure]) for name in own)) for row in reports
         ]
         headings = ("", *(f"{name} ({slices[name]['queries']})" for name in own))
         parts += [f"{says}, by the kind of request (their number):", table(headings, rows)]
@@ -101,20 +101,20 @@ def documents_tables(figures: Row) -> str:
     """Return the quality for each kind of query and searched text, and the cost of indexing contents."""
     quality: list[Row] = figures["quality"]
     parts: list[str] = []
-    for condition in dict.fromkeys(one["condition"] for one in quality):
-        own = [one for one in quality if one["condition"] == condition]
-        kinds = dict.fromkeys(kind for one in own for kind in one["kinds"])
+    for condition in dict.fromkeys(row["condition"] for row in quality):
+        own = [row for row in quality if row["condition"] == condition]
+        kinds = dict.fromkeys(kind for row in own for kind in row["kinds"])
         for figure, name in ("ndcg", "nDCG@10"), ("recall", "Recall@5"):
             rows = [
                 (
-                    one["tree"],
-                    one["engine"],
+                    row["tree"],
+                    row["engine"],
                     *(
-                        bounded(one["kinds"][kind][figure], "{:.3f}".format) if kind in one["kinds"] else ""
+                        bounded(row["kinds"][kind][figure], "{:.3f}".format) if kind in row["kinds"] else ""
                         for kind in kinds
                     ),
                 )
-                for one in own
+                for row in own
             ]
             parts += [f"{name}, {condition}, on `{figures['split']}`:", table(("", "", *kinds), rows)]
     costs: Columns = {
@@ -122,7 +122,7 @@ def documents_tables(figures: Row) -> str:
         "engine": itemgetter("engine"),
         "documents": _figure("documents"),
         "MB of text": _figure("megabytes", ".1f"),
-        "processor seconds to index a MB": lambda one: f"{one['build_seconds'] / one['megabytes']:.2f}",
+        "processor seconds to index a MB": lambda row: f"{row['build_seconds'] / row['megabytes']:.2f}",
         "MB held for a MB": _of_memory("held"),
         "at most": _of_memory("peak"),
         "processor ms of a search, median": _figure("search_ms", ".1f"),
@@ -131,7 +131,7 @@ def documents_tables(figures: Row) -> str:
 
 
 def _of_memory(member: str) -> Callable[[Row], str]:
-    return lambda one: f"{one['memory_mb'][member] / one['megabytes']:.1f}" if one["memory_mb"] else ""
+    return lambda row: f"{row['memory_mb'][member] / row['megabytes']:.1f}" if row["memory_mb"] else ""
 
 
 def silence_tables(reports: Sequence[Row]) -> str:
@@ -142,38 +142,38 @@ def silence_tables(reports: Sequence[Row]) -> str:
     parts = ["Means over the sets, in percent and in points:"]
     for ranker, (base, *others) in by_ranker.items():
         columns: Columns = {
-            "least confidence": lambda one: one["ranker"].partition(" at ")[2],
-            "answered with nothing, rightly": lambda one: _points(one["mean"]["silent"]),
+            "least confidence": lambda row: row["ranker"].partition(" at ")[2],
+            "answered with nothing, rightly": lambda row: _points(row["mean"]["silent"]),
             "Recall@5 lost": _lost("recall_at_5", base),
             "nDCG@10 lost": _lost("ndcg_at_10", base),
-            "answered with nothing, wrongly": lambda one: _points(one["mean"]["wrongly_silent"]),
+            "answered with nothing, wrongly": lambda row: _points(row["mean"]["wrongly_silent"]),
         }
         parts += [f"`{ranker}`:", table_of(columns, others)]
     return "\n\n".join(parts)
 
 
-def _points(one: Row) -> str:
-    return bounded(one, lambda share: f"{100 * share:.1f}")
+def _points(estimate: Row) -> str:
+    return bounded(estimate, lambda share: f"{100 * share:.1f}")
 
 
 def _lost(member: str, base: Row) -> Callable[[Row], str]:
-    return lambda one: f"{100 * (base['mean'][member] - one['mean'][member]):.1f}"
+    return lambda row: f"{100 * (base['mean'][member] - row['mean'][member]):.1f}"
 
 
 def speed_tables(figures: Row) -> str:
     """Return engines by sizes: the time of a query, its ratio to bm25s, building and changing, and memory."""
-    found = {(one["engine"], one["tools"]): one for one in figures["speeds"]}
+    found = {(row["engine"], row["tools"]): row for row in figures["speeds"]}
     engines, sizes = ([*dict.fromkeys(keys)] for keys in zip(*found, strict=True))
     cells: Columns = {
         "Milliseconds of a query, median and 95th percentile:": (
-            lambda one: f"{bounded(one['p50'])}; {bounded(one['p95'])}"
+            lambda row: f"{bounded(row['p50'])}; {bounded(row['p95'])}"
         ),
-        "Times bm25s (medians over the queries that both were asked):": lambda one: bounded(one["ratio"]),
+        "Times bm25s (medians over the queries that both were asked):": lambda row: bounded(row["ratio"]),
         "Seconds to build, and milliseconds until one changed tool is found:": (
-            lambda one: f"{short(one['build_seconds'])}; {short(max(one['change_ms'], 0))}"
+            lambda row: f"{short(row['build_seconds'])}; {short(max(row['change_ms'], 0))}"
         ),
         "Megabytes held, and at most while it is built:": (
-            lambda one: f"{one['memory_mb']['held']:.0f}; {one['memory_mb']['peak']:.0f}" if one["memory_mb"] else ""
+            lambda row: f"{row['memory_mb']['held']:.0f}; {row['memory_mb']['peak']:.0f}" if row["memory_mb"] else ""
         ),
     }
     headings = ("engine", *(f"{size:,} tools" for size in sizes))
@@ -193,29 +193,29 @@ def postgres_tables(figures: Row) -> str:
         "set": itemgetter("dataset"),
         "tools": _figure("tools"),
         "requests": _figure("requests"),
-        "the same first ten": lambda one: f"{one['same']:.1%}",
+        "the same first ten": lambda row: f"{row['same']:.1%}",
         "nDCG@10 in the database": _figure("ndcg", ".3f"),
         "in memory": _figure("ndcg_in_memory", ".3f"),
     }
     sizes: Columns = {
         "tools": _figure("tools"),
         "import, s": _figure("build_seconds", ",.0f"),
-        "on disk, MB": lambda one: f"{sum(one['bytes'].values()) / 1e6:,.0f}",
-        "definitions / documents / terms / postings": lambda one: " / ".join(
-            f"{size / 1e6:,.0f}" for size in one["bytes"].values()
+        "on disk, MB": lambda row: f"{sum(row['bytes'].values()) / 1e6:,.0f}",
+        "definitions / documents / terms / postings": lambda row: " / ".join(
+            f"{size / 1e6:,.0f}" for size in row["bytes"].values()
         ),
-        "memory of import / server / connection, MB": lambda one: " / ".join(
-            f"{size / 1e6:,.0f}" for size in one["memory"].values()
+        "memory of import / server / connection, MB": lambda row: " / ".join(
+            f"{size / 1e6:,.0f}" for size in row["memory"].values()
         ),
         "a change until it is found, ms": _figure("change_ms", ",.0f"),
-        "the same first ten as in memory": lambda one: (
-            "" if one["same"] is None else f"{one['same']:.1%} ({one['compared']:,} tools)"
+        "the same first ten as in memory": lambda row: (
+            "" if row["same"] is None else f"{row['same']:.1%} ({row['compared']:,} tools)"
         ),
     }
     times: Columns = {
         "tools": _figure("tools"),
         "asked": itemgetter("asked"),
-        "visible": lambda one: f"{one['visible']:.0%}",
+        "visible": lambda row: f"{row['visible']:.0%}",
         "callers": _figure("callers"),
         "p50, ms": _figure("p50", ",.0f"),
         "p95, ms": _figure("p95", ",.0f"),
@@ -225,7 +225,7 @@ def postgres_tables(figures: Row) -> str:
     }
     parts = ["The same answers as of `fielded-never-silent`:", table_of(answers, figures["answers"])]
     if scales := figures["scales"]:
-        rows = [{"tools": one["tools"], **own} for one in scales for own in one["times"]]
+        rows = [{"tools": row["tools"], **own} for row in scales for own in row["times"]]
         plan = "\n".join(scales[-1]["plan"])
         parts += [
             "Catalogs of synthetic tools, a thousand for each group of callers:",
@@ -241,9 +241,9 @@ def postgres_tables(figures: Row) -> str:
 def overhead_tables(figures: Row) -> str:
     """Return the ways of each row with their medians and ratios, and the memory of a gateway."""
     rows = [
-        (name, way, f"{one['ms']:.2f}", bounded(one["bounds"]))
+        (name, way, f"{row['ms']:.2f}", bounded(row["bounds"]))
         for name, ways in figures["rows"].items()
-        for way, one in ways.items()
+        for way, row in ways.items()
     ]
     memory = f"Memory of the gateway for 1,000 tools: {figures['bytes_for_1000_tools'] / 1e6:.0f} MB."
     return f"{table(('', 'way', 'median ms', 'times the first'), rows)}\n\n{memory}"
@@ -257,31 +257,31 @@ def listing_tables(figures: Sequence[Row]) -> str:
 def context_tables(figures: Row) -> str:
     """Return for each data set the ways, their requests one by one, and the first requests at several sizes."""
     parts: list[str] = []
-    for one in figures["datasets"]:
+    for row in figures["datasets"]:
         turns = [
             {"way": way["way"], "place": place, **turn}
-            for way in one["ways"]
+            for way in row["ways"]
             for place, turn in enumerate(way["turns"], start=1)
         ]
-        parts += [_title(one), table_of(CONTEXT, one["ways"]), table_of(_TURNS, turns), _context_sizes(one["sizes"])]
+        parts += [_title(row), table_of(CONTEXT, row["ways"]), table_of(_TURNS, turns), _context_sizes(row["sizes"])]
     return "\n\n".join(parts)
 
 
-def _title(one: Row) -> str:
-    how = f", {one['searched']}" if one.get("searched") else ""
-    return f"### {one['dataset']}: {one['tools']} tools of {one['servers']} servers, {one['tasks']} requests{how}"
+def _title(row: Row) -> str:
+    how = f", {row['searched']}" if row.get("searched") else ""
+    return f"### {row['dataset']}: {row['tools']} tools of {row['servers']} servers, {row['tasks']} requests{how}"
 
 
 CONTEXT: Final[Columns] = {
     "": itemgetter("way"),
-    "definition tokens, first request": lambda one: f"{one['turns'][0]['definition_tokens']:,.0f}",
+    "definition tokens, first request": lambda row: f"{row['turns'][0]['definition_tokens']:,.0f}",
     "requests": _figure("requests", ".2f"),
     "tokens, all requests": _figure("tokens"),
     "of them new": _figure("new_tokens"),
-    "tools found, one search": lambda one: percent(one["recall"][0]),
-    "two searches": lambda one: percent(one["recall"][1]),
-    "every tool found": lambda one: percent(one["complete"][-1]),
-    "processor ms a search, p50 / p95": lambda one: f"{one['search_p50_ms']:.1f} / {one['search_p95_ms']:.1f}",
+    "tools found, one search": lambda row: percent(row["recall"][0]),
+    "two searches": lambda row: percent(row["recall"][1]),
+    "every tool found": lambda row: percent(row["complete"][-1]),
+    "processor ms a search, p50 / p95": lambda row: f"{row['search_p50_ms']:.1f} / {row['search_p95_ms']:.1f}",
 }
 _TURNS: Final[Columns] = {
     "": itemgetter("way"),
@@ -290,14 +290,14 @@ _TURNS: Final[Columns] = {
     "definitions": _figure("definitions", ".1f"),
     "their tokens": _figure("definition_tokens"),
     "all tokens": _figure("tokens"),
-    "bytes kept": lambda one: f"{one['kept_bytes']:,.0f}" if one["place"] > 1 else "",
-    "share": lambda one: f"{one['kept_share']:.0%}" if one["place"] > 1 else "",
+    "bytes kept": lambda row: f"{row['kept_bytes']:,.0f}" if row["place"] > 1 else "",
+    "share": lambda row: f"{row['kept_share']:.0%}" if row["place"] > 1 else "",
 }
 
 
 def _context_sizes(sizes: Sequence[Row]) -> str:
     rows = [
-        (way, *(f"{one['tokens']:,.0f} ({one['saved']:.0%})" for one in sizes if one["way"] == way))
+        (way, *(f"{row['tokens']:,.0f} ({row['saved']:.0%})" for row in sizes if row["way"] == way))
         for way in dict.fromkeys(size["way"] for size in sizes)
     ]
     return table(("", *(f"{tools} tools" for tools in dict.fromkeys(size["tools"] for size in sizes))), rows)
@@ -316,8 +316,8 @@ def model_tables(figures: Row) -> str:
         "tools found": _share("found"),
         "every tool found": _share("complete"),
         "other tools called": _figure("others", ".2f"),
-        "tasks without an answer": lambda one: (
-            f"{one['failed']}" + (f" ({one['first_failure'].replace('|', '/')})" if one["failed"] else "")
+        "tasks without an answer": lambda row: (
+            f"{row['failed']}" + (f" ({row['first_failure'].replace('|', '/')})" if row["failed"] else "")
         ),
     }
     return _by_dataset(columns, figures)
@@ -329,17 +329,17 @@ def method_tables(figures: Row) -> str:
         "": itemgetter("way"),
         "turns of the model": _figure("turns", ".2f"),
         "requests on the wire": _figure("requests", ".2f"),
-        "kB on the wire": lambda one: f"{one['bytes'] / 1e3:,.0f}",
-        "tokens, turn by turn": lambda one: " / ".join(f"{tokens:,.0f}" for tokens in one["turn_tokens"]),
+        "kB on the wire": lambda row: f"{row['bytes'] / 1e3:,.0f}",
+        "tokens, turn by turn": lambda row: " / ".join(f"{tokens:,.0f}" for tokens in row["turn_tokens"]),
         "all turns": _figure("tokens"),
         "of them new": _figure("new_tokens"),
-        "tools found": lambda one: percent(one["found"]) if "found" in one else "-",
+        "tools found": lambda row: percent(row["found"]) if "found" in row else "-",
         "every tool found": _share("complete"),
         "wire, ms (median)": _figure("wire_ms", ".1f"),
-        "times delegated": lambda one: bounded(one["wire_ratio"], "{:.1f}".format),
+        "times delegated": lambda row: bounded(row["wire_ratio"], "{:.1f}".format),
     }
     return _by_dataset(columns, figures)
 
 
 def _by_dataset(columns: Columns, figures: Row) -> str:
-    return "\n\n".join(part for one in figures["datasets"] for part in (_title(one), table_of(columns, one["ways"])))
+    return "\n\n".join(part for row in figures["datasets"] for part in (_title(row), table_of(columns, row["ways"])))
