@@ -79,6 +79,7 @@ templates_unserved = _unserved("resources/templates/search")
 prompts_unserved = _unserved("prompts/search")
 # Where the catalog has none of them.
 no_templates_unknown = _unserved("resources/templates/search", lambda: not served_catalog().get("resourceTemplates"))
+no_resources_unknown = _unserved("resources/search", lambda: not served_catalog().get("resources"))
 no_prompts_unknown = _unserved("prompts/search", lambda: not served_catalog().get("prompts"))
 
 
@@ -110,7 +111,18 @@ prompt_arguments_by_name = _wrong_prompts(
     )
 )
 empty_arguments_lost = _wrong_prompts(lambda item: item if item.get("arguments") else without(item, "arguments"))
+empty_mime_types_lost = _wrong_resources(lambda item: item if item.get("mimeType") else without(item, "mimeType"))
 prompts_with_schemas = _wrong_prompts(lambda item: {**item, "inputSchema": {"type": "object"}})
+
+
+class LegacyTemplatesUntyped(Fault):
+    """Leaves out what a template says of its content where it adapts results to legacy clients."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "resources/templates/search" or era == "2026-07-28" or "result" not in outcome:
+            return outcome
+        kept = [without(item, "mimeType") for item in outcome["result"]["resourceTemplates"]]
+        return {"result": {**outcome["result"], "resourceTemplates": kept}}
 
 
 @wrong_result_of("resources/search")
@@ -922,6 +934,22 @@ class PromptsOfTrimmedNames(Fault):
         catalog = served_catalog()
         known = any(prompt["name"] == name for prompt in catalog.get("prompts", []))
         return {**params, "name": name} if method == "prompts/get" and known else params
+
+
+class CallsBlindToCase(Fault):
+    """Calls the first tool whose name differs from the one that is called in nothing but case."""
+
+    method, member = "tools/call", "tools"
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        name = str(params.get("name")).casefold()
+        names = (item["name"] for item in served_catalog().get(self.member, []) if method == self.method)
+        first = next((each for each in names if each.casefold() == name), None)
+        return params if first is None else {**params, "name": first}
+
+
+class PromptsOfNamesBlindToCase(CallsBlindToCase):
+    method, member = "prompts/get", "prompts"
 
 
 class PromptsAsPlainText(_OfPrompts):

@@ -463,7 +463,7 @@ async def search_unlisted(bench: Bench) -> None:
     title="A found tool can be called without listing it",
     sends="On another connection, two pages of a search and `tools/call` of the found tools, without any `tools/list`."
     " The same for a tool that a change of the catalog added, if the fixture can be reloaded, and for names that are"
-    " not ASCII or have leading or trailing spaces, if the fixture lists such tools and prompts. Likewise"
+    " not ASCII or differ in spaces, case or composition, if the fixture lists such tools and prompts. Likewise"
     " `resources/read` and `prompts/get` if resources and prompts can be searched.",
     passes="A result without `isError` for each, and for unusual names a result of the right tool.",
     profiles=("fixture",),
@@ -489,7 +489,7 @@ async def callable_(bench: Bench) -> None:
             found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
             await other.each(found[:_USED], use_one)
     async with found_by_unusual_names(bench) as (unusual, listing, searches):
-        found = [*searches[::2], *(await unusual_prompts(bench) if searches else ())]
+        found = [*searches, *(await unusual_prompts(bench) if searches else ())]
         for by, name in dict.fromkeys((each.method, name) for name, each in found if each.result is not None):
             used = await unusual.server.ask(primitive_of(by).use_method, {"name": name, "arguments": {}})
             message = f"{name!r} was found, but {used.method} of it got {used.describe()}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hypothesis import strategies as st
+from tools_search_spec import Primitive
 
 from tools_search_conformance.catalogs import COMMON, document, made_item, made_tool
 from tools_search_conformance.checks.changes import with_new_words
@@ -67,9 +68,7 @@ _UNUSUAL_NAMES: Final = (
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
     "co\u00adop", "coop",
 )  # fmt: skip
-"""Tool names that the base protocol does not recommend, and that are equal after common normalizations."""
-_NAMES_AMID_SPACES: Final = _UNUSUAL_NAMES[:4]
-"""Those that prompts have too."""
+"""Names that the base protocol does not recommend, and that are equal after common normalizations."""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
 _MORE: Final = 60
@@ -90,9 +89,8 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     title="A tool whose name is the query comes first",
     sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; to a"
     " fixture of a single tool, its name; on a fixture that lists such tools, a word that sixty tools have for a"
-    " name, and names that are not ASCII, or that differ only in white space, invisible characters"
-    " or composition, some of them surrounded by white space; on that fixture, also prompts whose names differ only in"
-    " white space around them.",
+    " name, and names that are not ASCII, or that differ only in white space, invisible characters, case"
+    " or composition, some of them surrounded by white space; on that fixture, also prompts with these names.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
@@ -133,7 +131,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
     # The last tool only matches its query by its name, and many others match that query too.
     made = [*(tool for tool in made if tool["name"] != COMMON), *(made_tool(f"{number}") for number in range(_MORE))]
     made.append(made_tool("", name=COMMON, description="Is there for what no other tool is for, whatever that may be."))
-    prompts = [made_item(PROMPTS, f"{number}", name=name) for number, name in enumerate(_NAMES_AMID_SPACES)]
+    prompts = [made_item(PROMPTS, f"{number}", name=name) for number, name in enumerate(_UNUSUAL_NAMES)]
     try:
         bench.place(_UNUSUAL, document(made, prompts=prompts))
         async with bench.serving(_UNUSUAL) as other:
@@ -148,7 +146,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
 
 @once
 async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
-    """Return searches for prompts of the same fixture whose names have white space around them."""
+    """Return searches for prompts of the same fixture, which have the same names."""
     if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
         return []
     try:
@@ -156,7 +154,7 @@ async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
             if settings_for(advertised_settings(await other.server.connection()), PROMPTS) is None:
                 return []
             by_prompts = other.searching(PROMPTS)
-            names = [name for name in _NAMES_AMID_SPACES if name in (await by_prompts.server.known_listing()).by_key]
+            names = [name for name in _UNUSUAL_NAMES if name in (await by_prompts.server.known_listing()).by_key]
             return [(name, await by_prompts.server.search({"query": name, "limit": 3})) for name in names]
     except (UnverifiableError, RefusedError, TargetError):
         return []
@@ -418,7 +416,7 @@ async def contents_match(bench: Bench) -> None:
 @server_check(
     title="A search without a match returns an empty array, not an error",
     sends="Words that are in no language, and the key of an item with a further part; on a fixture with an empty"
-    " catalog, any words, and searches for templates and for prompts.",
+    " catalog, any words, and searches for templates and for prompts; on one without resources, a search for them.",
     passes="A result whose `tools` is an array, which is empty on an empty catalog.",
     methods=EVERY_METHOD,
 )
@@ -437,8 +435,16 @@ async def no_match_empty(bench: Bench) -> None:
         async with bench.serving("empty") as other:
             for query in ("anything", NONSENSE):
                 await other.expect_nothing({"query": query}, "a search on an empty catalog")
-            settings = advertised_settings(await other.server.connection())
-            for absent in (each for each in (TEMPLATES, PROMPTS) if settings_for(settings, each) is not None):
-                case = f"{absent.method} on a catalog without {noun_of(absent)}s"
-                await other.searching(absent).expect_nothing({"query": "anything"}, case)
+            await _expect_nothing_of(other, TEMPLATES, PROMPTS)
+    if bench.may_serve("single"):
+        async with bench.serving("single") as other:
+            await _expect_nothing_of(other, RESOURCES)
     await judge_surveys(bench, judge)
+
+
+async def _expect_nothing_of(bench: Bench, *absent: Primitive) -> None:
+    """Expect searches for what a catalog lacks to find nothing, if the server offers them."""
+    settings = advertised_settings(await bench.server.connection())
+    for primitive in (each for each in absent if settings_for(settings, each) is not None):
+        case = f"{primitive.method} on a catalog without {noun_of(primitive)}s"
+        await bench.searching(primitive).expect_nothing({"query": "anything"}, case)

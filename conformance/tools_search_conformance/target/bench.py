@@ -68,6 +68,8 @@ _MAX_BYTES_SHARED: Final = 16 * 1024 * 1024
 _JUDGES_OF_STATE: Final = frozenset(
     {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
 )
+_ADAPTED: Final = frozenset({"definition-identity", "result-schema"})
+"""Checks of what SDKs adapt to an era."""
 _TOLD_APART: Final = 8
 """Maximum outcomes per cell to retry on another connection."""
 
@@ -847,11 +849,11 @@ def turn_of(check: Check, method: str, transports: Sequence[str]) -> tuple[str, 
     """Return over which of `transports` a check runs for a method other than `tools/search`, and whether in both eras.
 
     Its methods take turns, so that each check runs in both eras for at least one of them, and with two transports and
-    several methods over both.
+    several methods over both. The checks in `_ADAPTED` run in both eras for every method.
     """
     number, place = zlib.crc32(check.id.encode()), check.methods.index(method)
     alone = {*check.methods} <= {TOOLS.method, method}
-    in_both_eras = alone or (number // 2 + place) % 2 == 0
+    in_both_eras = alone or check.rule in _ADAPTED or (number // 2 + place) % 2 == 0
     return transports[(number + place) % len(transports)], in_both_eras
 
 
