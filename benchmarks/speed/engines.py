@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
+from weakref import finalize
 
 import click
 import numpy as np
@@ -120,6 +121,7 @@ class SQLite:
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._rows: dict[str, int | None] = {}
         self._database = sqlite3.connect(":memory:")
+        finalize(self, self._database.close)
         self._database.execute(
             "CREATE VIRTUAL TABLE tools USING fts5(name UNINDEXED, text, tokenize='porter unicode61')"
         )
