@@ -249,6 +249,25 @@ async def test_a_server_whose_search_fails_is_ranked_here(searching: Any) -> Non
     assert page.ttl_ms == 0
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("exit", "it closed the connection"),
+        (-32603, 'it answered with error -32603: "no"'),
+        ({"result": None}, "its answer is malformed: its `result` must be an object"),
+    ],
+)
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_the_log_says_in_its_own_words_why_a_server_does_not_search(
+    searching: Any, caplog: pytest.LogCaptureFixture, fault: Any, reason: str, legacy: bool
+) -> None:
+    spec = LIBRARY | {"faults": {"resources/search": fault}, "legacy": legacy}
+    async with searching("auto", "resources", library=spec) as client:
+        with anyio.fail_after(60):
+            assert (await search_resources(client, "book")).resources
+    assert f"The MCP server 'library' did not answer: {reason}" in caplog.text
+
+
 async def test_a_server_whose_search_fails_later_makes_its_page_fail(searching: Any, archive: Any) -> None:
     async with searching("auto", "resources", handbook=HANDBOOK, library=LIBRARY) as client:
         with anyio.fail_after(60):

@@ -88,7 +88,7 @@ async def test_health_tells_the_state_of_each_server_and_status_shows_it(
     assert (good["state"], good["transport"], good["tools"], good["protocol"]) == ("ready", "stdio", 1, "2025-11-25")
     assert good["since"].endswith("+00:00")
     assert by_name["crashing"]["reason"].startswith("it ended with exit code 1")
-    assert by_name["stuck"]["reason"] == "it did not answer within 0.5 s"
+    assert by_name["stuck"]["reason"] == "it did not answer within 0.5 s; if it needs longer, set `startup_timeout_sec`"
     assert by_name["closed"]["reason"] == "nothing answers at http://127.0.0.1:9/…/mcp"
     assert by_name["telling"]["reason"] == 'it answered with error -32000: "bad key … [2J"'
     assert SECRET not in json.dumps(health)

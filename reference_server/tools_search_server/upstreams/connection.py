@@ -39,6 +39,7 @@ from tools_search_hosts.endings import Ending, connection_ended, malformed, refu
 
 from tools_search_server.base.redaction import Secrets, printable, quoted
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError
+from tools_search_server.upstreams.state import explained
 from tools_search_server.upstreams.stderr_log import logged_stderr
 
 logger = logging.getLogger(__name__)
@@ -146,7 +147,9 @@ class Connection:
                     tasks.start_soon(give_up_after_excess)
                     async with self.make_client(self._transport()) as client:
                         await self.use(client, mark_usable)
-                late = f"it did not answer within {self.start_seconds:g} s"
+                late = (
+                    f"it did not answer within {self.start_seconds:g} s; if it needs longer, set `startup_timeout_sec`"
+                )
                 # `give_up_after_excess` cancels the same scope, with a reason.
                 is_late = start.cancelled_caught and not self.ended.reason
                 reason = late if is_late else self.ended.reason or "it closed the connection"
@@ -341,7 +344,7 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
     if isinstance(error, httpx2.ConnectError) and isinstance(target, HttpTarget):
         return _explain_connect(error, target)
     if isinstance(error, MCPError):
-        return explain_answer(error, http_status)
+        return _explain_answer(error, http_status)
     for kinds, words, reason in _REASONS:
         if isinstance(error, kinds) and words in str(error):
             return reason
@@ -383,8 +386,7 @@ def _explain_start(error: OSError, target: StdioTarget) -> str:
             return f"{target.command!r} cannot be started: {reason}"
 
 
-def explain_answer(error: MCPError, http_status: int | None = None) -> str:
-    """Return what a server that answered with an error did, after `http_status` if it has one."""
+def _explain_answer(error: MCPError, http_status: int | None) -> str:
     if error.code == UNSUPPORTED_PROTOCOL_VERSION:
         return _NO_COMMON_REVISION
     if connection_ended(error):
@@ -393,10 +395,9 @@ def explain_answer(error: MCPError, http_status: int | None = None) -> str:
         return _refused(status)
     if http_status is not None and http_status in _AUTHORIZATION_STATUSES:
         return _refused(http_status)
-    if malformed(error):
-        return printable(error.message)
-    status = "" if http_status is None else f"HTTP {http_status} and "
-    return f"it answered with {status}error {error.code}: {quoted(error.message, _MAX_FOREIGN_CHARS)}"
+    if http_status is None or malformed(error):
+        return explained(error)
+    return f"it answered with HTTP {http_status} and error {error.code}: {quoted(error.message)}"
 
 
 def _explain_connect(error: httpx2.ConnectError, target: HttpTarget) -> str:

@@ -26,6 +26,7 @@ from tools_search_hosts import own_name, qualified_name
 
 from tools_search_server.base.redaction import quoted
 from tools_search_server.upstreams.listing import Kind, ListingError, entries_of, usable_entries
+from tools_search_server.upstreams.state import explained
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class Bounds:
                 raise
             if is_asked:  # a request that timed out in the queue says nothing about the server
                 self._rests_until = anyio.current_time() + _REST_SECONDS
-            reason = quoted(error.message) if isinstance(error, MCPError) else f"it took more than {_BOUND_SECONDS} s"
+            reason = explained(error) if isinstance(error, MCPError) else f"it took more than {_BOUND_SECONDS} s"
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {reason}") from error
 
 

@@ -32,6 +32,7 @@ from tools_search_hosts.json_values import as_object, is_list
 from tools_search_hosts.messages import mebibytes
 
 from tools_search_server.base.redaction import quoted
+from tools_search_server.upstreams.state import explained
 
 logger = logging.getLogger(__name__)
 
@@ -225,7 +226,7 @@ class Lists:
                     self._rests_until[kind] = anyio.current_time() + seconds
                 # Templates are optional, and no capability announces them.
                 if kind is not RESOURCE_TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
-                    reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
+                    reason = explained(error) if isinstance(error, MCPError) else str(error)
                     fault = f"its list of {_NOUNS[kind]}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
             if fault != self._faults.get(kind, ""):
                 if fault:

@@ -34,8 +34,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.state import Retries, UnavailableError, is_modern
+from tools_search_server.upstreams.state import Retries, UnavailableError, explained, is_modern
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +113,7 @@ class Notifications:
                 logger.debug("%s: the subscription was lost", self.server)
             except MCPError as error:  # refused for good, or by a proxy while the server is away
                 if self.hears:
-                    logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
+                    logger.warning("%s: cannot follow changes of its lists: %s", self.server, explained(error))
                     self.hears = False
                     # Lists that were read while changes were announced are kept without a time limit.
                     for event in followed.values():

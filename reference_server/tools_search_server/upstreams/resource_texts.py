@@ -22,8 +22,9 @@ from mcp_types import Resource
 from tools_search_hosts.endings import connection_ended, timed_out
 from tools_search_hosts.json_values import as_list, as_object
 
-from tools_search_server.upstreams.connection import Connection, Use, explain_answer
+from tools_search_server.upstreams.connection import Connection, Use
 from tools_search_server.upstreams.listing import Lists
+from tools_search_server.upstreams.state import explained
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ class ResourceTexts:
                     if self._is_late or connection_ended(error):
                         return
                     # Without the URI, which would make a reason of its own for each.
-                    self._failures[uri] = explain_answer(error).replace(uri, "…")
+                    self._failures[uri] = explained(error).replace(uri, "…")
                     result = {}
                 if text := _text_of(result):
                     texts[uri] = text

@@ -9,13 +9,14 @@ from datetime import datetime
 from typing import Final, Literal
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
 from mcp_types import ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
+from tools_search_hosts.endings import connection_ended, malformed, refused_status, timed_out
 
-from tools_search_server.base.redaction import printable
+from tools_search_server.base.redaction import printable, quoted
 
 _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 60
@@ -35,6 +36,20 @@ class UnavailableError(Exception):
 
 class SessionLostError(UnavailableError):
     """The server has restarted and no longer knows the session, so it did not process the request."""
+
+
+def explained(error: MCPError) -> str:
+    """Return what happened to a request that failed with `error`, with the server's own words in quotation marks."""
+    # The SDK has its own words for these, which are not the server's.
+    if connection_ended(error):
+        return "it closed the connection"
+    if timed_out(error):
+        return "it did not answer in time"
+    if malformed(error):
+        return printable(error.message)
+    if (status := refused_status(error)) is not None:
+        return f"it answered HTTP {status}"
+    return f"it answered with error {error.code}: {quoted(error.message)}"
 
 
 @dataclass(frozen=True)

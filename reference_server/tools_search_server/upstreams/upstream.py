@@ -56,7 +56,7 @@ from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
 from tools_search_hosts.endings import SESSION_LOST, answer_broke_off, connection_ended, session_lost
 
-from tools_search_server.base.redaction import printable, quoted
+from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import Connection
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, OfferedSearches
 from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
@@ -72,6 +72,7 @@ from tools_search_server.upstreams.state import (
     State,
     UnavailableError,
     attempt_delays,
+    explained,
     is_modern,
 )
 
@@ -371,7 +372,7 @@ class Upstream:
                     if is_announced:
                         raise
                     text = "%s does not list its tools again, which stay as they were: %s"
-                    logger.warning(text, self.name, quoted(error.message), extra={"server": self.name})
+                    logger.warning(text, self.name, explained(error), extra={"server": self.name})
                     tools = self.tools
                 # The connection may have been lost while they were read, and the server must not look ready again.
                 if tools != self.tools and self._client is client:
