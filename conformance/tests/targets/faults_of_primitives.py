@@ -55,6 +55,8 @@ resources_undeclared = wrong_capabilities(lambda capabilities: without(capabilit
 prompts_undeclared = wrong_capabilities(lambda capabilities: without(capabilities, "prompts"))
 contents_in_words = _other_settings("resources", contents="yes")
 prompts_size_as_text = _other_settings("prompts", catalogSize="22")
+prompts_topics_null = _other_settings("prompts", topics=None)
+prompts_limit_of_fraction = _other_settings("prompts", maxLimit=22.5)
 # Advertises another maximum than it has.
 templates_limit_of_others = _other_settings("resources", maxLimit=7)
 prompts_true = wrong_settings(lambda settings: {**settings, "prompts": True} if "prompts" in settings else settings)
