@@ -23,7 +23,7 @@ from tools_search_server.compat.definitions import CompatOptions
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 
-# What these tests share, besides fixtures, stands in `clients`, next to this file.
+# Besides fixtures, these tests share the functions in `clients.py` next to this file.
 sys.path.insert(0, str(Path(__file__).parent))
 from clients import UPSTREAMS, server_entry
 

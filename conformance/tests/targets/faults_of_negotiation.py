@@ -127,7 +127,7 @@ gate_by_beginning = _gate_open(
     lambda capabilities: any(name.startswith(EXTENSION_ID) for name in _others(capabilities))
 )
 gate_by_end = _gate_open(lambda capabilities: any(name.endswith("/tools-search") for name in _others(capabilities)))
-# Finds the identifier wherever it stands in the capabilities.
+# Finds the identifier anywhere in the capabilities.
 gate_by_search_in_text = _gate_open(lambda capabilities: f"'{EXTENSION_ID}'" in str(_others(capabilities)))
 # Asks whether the identifier is in `extensions`, be it an object or not.
 gate_by_membership = _gate_open(

@@ -48,18 +48,18 @@ def said_by(result: CallToolResult) -> dict[str, Any]:
 async def test_the_session_flow_search_list_changed_list_call(
     servers: Any, connect: Any, file: Path, transport: str
 ) -> None:
-    told = ToolListChanges()
+    changes = ToolListChanges()
     options = ["--config", str(file), "--compat", "list-changed"]
 
     @asynccontextmanager
     async def connected() -> AsyncGenerator[Client]:
         if transport == "stdio":
-            async with connect("stdio", "legacy", *options, message_handler=told) as client:
+            async with connect("stdio", "legacy", *options, message_handler=changes) as client:
                 yield client
             return
         url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options))
         async with (
-            Client(f"{url}/list-changed", mode="legacy", message_handler=told) as client,
+            Client(f"{url}/list-changed", mode="legacy", message_handler=changes) as client,
             Client(f"{url}/list-changed", mode="legacy") as other,
             Client(url, mode="legacy", extensions=[TOOLS_SEARCH]) as plain,
         ):
@@ -77,20 +77,20 @@ async def test_the_session_flow_search_list_changed_list_call(
             [tool] = (await find(client, "scrape a webpage", max_results=1))["tools"]
             assert (tool["name"], tool["category"]) == ("site__scrape_url", "scraping")
             assert "inputSchema" not in tool  # that comes with the list
-            await told.once_more()
+            await changes.once_more()
             listed = {tool.name: tool for tool in (await client.session.list_tools()).tools}
             assert list(listed) == ["search_tools", "notes__jot", "site__scrape_url"]
             assert listed["site__scrape_url"].input_schema["required"] == ["url"]
             called = await client.call_tool("site__scrape_url", {"url": "u"})
             assert called.structured_content == {"name": "scrape_url", "arguments": {"url": "u"}}
-            count = told.count
+            count = changes.count
             await find(client, "scrape a webpage", max_results=1)  # which changes nothing
             async with anyio.create_task_group() as together:
                 for query in ("links", "latest items", "copy for later"):
                     together.start_soon(partial(find, client, query, max_results=1))
-            await told.once_more()
+            await changes.once_more()
             assert len(await names(client)) == 6
-            assert told.count == count + 1
+            assert changes.count == count + 1
 
 
 async def test_what_is_used_least_lately_leaves_a_full_list_first_and_can_still_be_called(
@@ -143,17 +143,17 @@ async def test_a_toolset_hides_from_searches_lists_and_calls(
 async def test_a_session_is_told_when_a_found_tool_goes_and_comes_back(
     compat_gateway: Any, configuration: Any, raw: Any, tmp_path: Path, kill: Any
 ) -> None:
-    told = ToolListChanges()
+    changes = ToolListChanges()
     with anyio.fail_after(30):
         async with compat_gateway(
-            "list-changed", "legacy", configuration(only=raw("good", tmp_path)), message_handler=told
+            "list-changed", "legacy", configuration(only=raw("good", tmp_path)), message_handler=changes
         ) as client:
             await find(client, "plain")
-            await told.once_more()
+            await changes.once_more()
             kill(tmp_path)
-            await told.once_more()
+            await changes.once_more()
             while await names(client) != ["search_tools", "only__plain"]:
-                await told.once_more()
+                await changes.once_more()
             assert not (await client.call_tool("only__plain")).is_error
 
 

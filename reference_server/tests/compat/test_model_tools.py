@@ -159,18 +159,18 @@ async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
 async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_list(
     servers: Any, connect: Any, file: Path, catalog: Path
 ) -> None:
-    told = ToolListChanges()
+    changes = ToolListChanges()
     more = ["--config", str(file)]
     with anyio.fail_after(60):
         async with connected(
-            servers, connect, "stdio", "legacy", "list-changed", *more, message_handler=told
+            servers, connect, "stdio", "legacy", "list-changed", *more, message_handler=changes
         ) as client:
             await client.call_tool("search_tools", {"query": "cart"})
             assert "shop__add_to_cart" in set(await names(client))
             changed_tools = json.dumps({"tools": [TOOLS[0], tool("add_to_cart", ["app"])]})
             await anyio.Path(catalog).write_text(changed_tools)
             while set(await names(client)) != {"search_tools", "shop__show_cart"}:
-                await told.once_more()  # the search itself is announced as well
+                await changes.once_more()  # the search itself is announced as well
 
 
 async def test_the_operator_is_told_why_a_tool_for_apps_is_not_always_available(servers: Any, file: Path) -> None:

@@ -152,15 +152,15 @@ async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_
         many={"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
     )
     written(catalog, tools(3))
-    told = ToolListChanges()
+    changes = ToolListChanges()
 
     async def until(reached: Callable[[list[str]], bool]) -> None:
         while not reached(await names(client)):
             if mode == "legacy":  # a modern client without a subscription asks again when its copy has expired
-                await told.once_more()
+                await changes.once_more()
 
     with anyio.fail_after(90):
-        async with auto(servers, connect, transport, mode, file, message_handler=told) as client:
+        async with auto(servers, connect, transport, mode, file, message_handler=changes) as client:
             assert server_settings(client) is None
             assert await names(client) == ["many__tool_0", "many__tool_1", "many__tool_2"]
             await anyio.to_thread.run_sync(lambda: written(catalog, tools(4)))

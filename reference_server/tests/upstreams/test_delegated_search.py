@@ -269,14 +269,14 @@ async def test_a_cursor_of_a_hidden_servers_list_is_no_cursor(
 
 
 async def test_a_change_in_a_vast_server_is_told(open_gateway: Open, vast: dict[str, Any], behave: Any) -> None:
-    told = ToolListChanges()
+    changes = ToolListChanges()
     with anyio.fail_after(60):
-        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, message_handler=told) as client:
+        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, message_handler=changes) as client:
             await client.list_tools()
-            told.forget()  # that it has come is a change as well
+            changes.forget()  # that it has come is a change as well
             behave("changing")
             await client.session.call_tool("vast__weather_0", {"n": 1})
-            await told.once_more()
+            await changes.once_more()
 
 
 @pytest.mark.parametrize("compat", ["meta-tools", "list-changed"])

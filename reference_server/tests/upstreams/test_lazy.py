@@ -158,15 +158,15 @@ async def test_a_lazy_server_that_cannot_be_started_says_so_to_every_caller_and_
 
 
 async def test_a_tool_that_is_gone_since_the_last_listing_is_named_and_the_change_is_told(lazy: Lazy) -> None:
-    told = ToolListChanges()
+    changes = ToolListChanges()
     with anyio.fail_after(60):
         await lazy.learn()
         kept = lazy.cache.read_text()
         lazy.cache.write_text(kept.replace('"plain"', '"gone"'))
-        async with lazy.gateway(mode="legacy", message_handler=told) as (client, _):
+        async with lazy.gateway(mode="legacy", message_handler=changes) as (client, _):
             before = await names(client)
             is_error, text = await call(client, "old__gone")
-            await told.once_more()
+            await changes.once_more()
             after = await names(client)
     assert before == ["old__gone"]
     assert is_error
