@@ -154,11 +154,15 @@ async def test_a_server_over_http_that_hangs_costs_three_listings_less_than_two_
                 assert not (await federation.call("fine__make_alpha")).is_error
 
 
-async def test_a_search_ends_soon_after_the_others_have_answered(liar: Any):
+@pytest.mark.parametrize("is_connected", [True, False])
+async def test_a_search_ends_soon_after_the_others_have_answered(liar: Any, is_connected: bool):
     servers = configured(hung=liar("hangs").target, fine=liar().target)
     with anyio.fail_after(40):
         async with open_federation(servers, FederationOptions(grace=0.2)) as federation:
-            await federation.describe(deadline=30)  # connects both
+            if is_connected:
+                await federation.describe(deadline=30)
+            else:  # the search starts the other one, which is connected after this one has answered
+                await federation.search("warm", servers=["fine"])
             answer = await federation.search("alpha", deadline=1000)
     assert failures(answer) == {"hung": "timeout"}
     assert answer.tools[0].name == "fine__make_alpha"

@@ -216,6 +216,8 @@ class _Asked(Generic[Value]):
     record: _Record | None
     """The record of what the server is doing; `None` if nothing is sent."""
     began: float = field(default_factory=anyio.current_time)
+    sent: float = field(default_factory=anyio.current_time)
+    """When it was sent to the server: later than `began` if that had to be started."""
     ended: float | None = None
     tools: ServerTools | None = None
     method: Method | None = None
@@ -248,14 +250,14 @@ class Fanout:
         self._grace = grace
         self._backoff = backoff
         self._authorization = authorization
-        self._answered = anyio.Event()
-        """Set when any server answers, and then replaced by a new event."""
+        self._progressed = anyio.Event()
+        """Set when any server has been started or answers, and then replaced by a new event."""
         self._is_closed = False
 
     def close(self) -> None:
         """End all requests in progress. Their callers, and everyone who asks afterwards, get a `LocalError`."""
         self._is_closed = True
-        self._answered.set()
+        self._progressed.set()
 
     def require_open(self) -> None:
         """Raise a `LocalError` after `close`."""
@@ -277,10 +279,10 @@ class Fanout:
         for request in asked:
             request.waiting += 1
         try:
-            # Again after each answer, which can change how long the others are worth waiting for.
+            # Again after each start and answer, which can change how long to wait.
             while anyio.current_time() < (until := self._worth_waiting_until(asked, began, deadline)):
                 with anyio.CancelScope(deadline=until):
-                    await self._answered.wait()
+                    await self._progressed.wait()
                 self.require_open()
             seconds = anyio.current_time() - began
             waited = round(seconds, 1) if seconds < deadline else deadline
@@ -334,14 +336,14 @@ class Fanout:
         """Get the answer; a server's errors become part of it."""
         value: Any = None
         error: ServerError | HostError | None = None
-        sent = asked.began
         with asked.scope:
             try:
                 tools = await asked.server.supervised.tools()
-                sent = anyio.current_time()
-                asked.server.starting.note_answer(sent - asked.began)
+                asked.sent = anyio.current_time()
+                asked.server.starting.note_answer(asked.sent - asked.began)
                 asked.server.connected()  # for its effect: records of an earlier connection do not count for this one
                 asked.put_to(tools)
+                self._wake()  # if it was starting, what it does now may be worth less time
                 value = await asked.question.ask(asked.name, tools)
             except (ServerError, HostError) as own:
                 error = own
@@ -357,7 +359,7 @@ class Fanout:
         if (record := asked.record) is not None:
             is_timeout = isinstance(error, ServerTimeoutError)
             if error is None:
-                record.note_answer(asked.ended - sent)
+                record.note_answer(asked.ended - asked.sent)
             elif not is_timeout and asked.tools is not None:  # a refusal is still an answer
                 record.note_answer(seconds)
             # A timeout, or a failed start. If it is late, its strike was counted when its caller gave up.
@@ -367,9 +369,13 @@ class Fanout:
                 and not isinstance(error, RESOLVABLE)
             ):
                 record.note_late(asked.began, error, self._backoff, math.inf)
-        # Replaced first, so that callers who wake up wait for the answer after this one.
-        answered, self._answered = self._answered, anyio.Event()
-        answered.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let the callers who wait decide again how long to wait."""
+        # Replaced first, so that callers who wake up wait for what comes after this.
+        progressed, self._progressed = self._progressed, anyio.Event()
+        progressed.set()
 
     def _given_up(self, asked: _Asked[Value], seconds: float, deadline: float) -> Answer[Value]:
         """Return an answer that says that the server is late; its actual answer is still kept when it arrives."""
@@ -406,7 +412,7 @@ class Fanout:
                 and (request.method or "").endswith("/search")
             ):
                 patience = max(self._grace, _ROOM_FOR_GROWTH * record.seconds)
-                times.append(min(began + deadline, last + patience))
+                times.append(min(began + deadline, max(last, request.sent) + patience))
             else:
                 times.append(began + deadline)
         return max(times)
