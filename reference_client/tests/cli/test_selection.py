@@ -128,6 +128,7 @@ def test_the_legacy_era_of_one_server_in_the_file_gives_way_to_the_option(
         ("search", "x", "--url", "nowhere"),
         ("search", "x", "--config", "/nowhere.json"),
         ("search", " ", "--command", "true"),
+        ("search", "x", "--command", "true", "--resources", "--prompts"),
         ("servers", "--command", ""),
         ("servers", "--url", ""),
         ("search", "x", "--command", "c", "--limit", "0"),

@@ -141,9 +141,9 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
     short_help="Find the tools, resources or prompts that fit a need.",
 )
 @click.argument("query")
-@click.option("--resources", "kind", flag_value="resources", help="Find resources, by their contents if possible.")
-@click.option("--templates", "kind", flag_value="templates", help="Find resource templates.")
-@click.option("--prompts", "kind", flag_value="prompts", help="Find prompts.")
+@click.option("--resources", is_flag=True, help="Find resources, by their contents if possible.")
+@click.option("--templates", is_flag=True, help="Find resource templates.")
+@click.option("--prompts", is_flag=True, help="Find prompts.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results.")
 @click.option("--explain", is_flag=True, help="Show how each tool was found and ranked.")
 @least_confidence_option
@@ -151,7 +151,15 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
 @server_options()
 @output.as_json_option
 def search(
-    query: str, kind: SearchedKind | None, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool
+    query: str,
+    limit: int,
+    selection: ServerSelection,
+    *,
+    resources: bool,
+    templates: bool,
+    prompts: bool,
+    explain: bool,
+    as_json: bool,
 ) -> int:
     """Find tools (or resources, templates or prompts) that fit QUERY, a few words that describe the need.
 
@@ -166,6 +174,10 @@ def search(
     from tools_search_client.conversation.catalog import KnownTools
     from tools_search_client.found import FoundTool
 
+    chosen: dict[SearchedKind, bool] = {"resources": resources, "templates": templates, "prompts": prompts}
+    if sum(chosen.values()) > 1:
+        raise click.UsageError("Use only one of --resources, --templates and --prompts: a search finds one kind.")
+    kind = next((kind for kind, is_chosen in chosen.items() if is_chosen), None)
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     noun = "tool"
     found: list[FoundTool | FoundItem[Any]] = []
