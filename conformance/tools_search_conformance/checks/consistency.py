@@ -318,7 +318,7 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
 
 @server_check(
     title="A refused request changes no other answer",
-    sends="On a new connection, `tools/list`, a first page, and a page without a limit; many invalid searches; then the"
+    sends="On a new connection, a first page, a page without a limit, and `tools/list`; many invalid searches; then the"
     " same requests again, and the second page. The same after an invalid search by each other method.",
     passes="The same listing and pages; the cursor of the first page is still honored, unless another of that age is"
     " refused without invalid searches before it; the server does not stay too busy to search.",
@@ -335,10 +335,11 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             if other.cell.era == MODERN and number < _REFUSALS:
                 await other.server.search(good, capabilities=UNDECLARED)
 
-        earlier, listing = [await other.server.listing() for _ in range(2)]
         issued = anyio.current_time()
         first = await other.server.page(query, limit=1)
         plain = [await other.server.page(query) for _ in range(2)]
+        # Listed after these searches, which may change the list, too.
+        earlier, listing = [await other.server.listing() for _ in range(2)]
         try:
             await other.each(range(_refusals(bench)), refuse)
         except UnverifiableError as verdict:
