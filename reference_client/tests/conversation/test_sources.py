@@ -336,11 +336,11 @@ async def test_names_are_looked_up_at_the_same_time(talk_to: Open, liar: Any):
 
 
 async def test_a_search_that_a_server_does_not_answer_says_so(talk_to: Open, liar: Any):
-    async with talk_to(ServerEntry("one", liar("hangs").target), deadline=1) as session:
+    async with talk_to(ServerEntry("one", liar("hangs").target), deadline=4) as session:
         await session.state.begin_turn()
         reply = await session.search(query="alpha")
         assert reply.is_error
-        assert "Not reachable at present: one (still answering after 1 seconds)." in reply.text
+        assert "Not reachable at present: one (still answering after 4 seconds)." in reply.text
 
 
 async def test_the_users_text_reaches_only_servers_that_are_switched_on(talk_to: Open, liar: Any):

@@ -139,8 +139,8 @@ async def test_a_token_shows_over_http_what_its_toolset_shows_on_stdio(
             with pytest.raises(MCPError):
                 await search_tools(reader, "branch", limit=1, cursor=page.next_cursor)
             # Numbers that vary by caller are not published, and nothing is shared between callers.
-            told = [server_settings(reader), server_settings(owner), server_settings(local)]
-            assert [one.catalog_size for one in told if one] == [None, None, 2]
+            settings = [server_settings(reader), server_settings(owner), server_settings(local)]
+            assert [each.catalog_size for each in settings if each] == [None, None, 2]
             if mode == "auto":
                 assert (await reader.session.list_tools()).cache_scope == "private"
                 assert (await search_tools(reader, "branch")).cache_scope == "private"

