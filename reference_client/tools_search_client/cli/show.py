@@ -174,10 +174,11 @@ def search(
     from tools_search_client.conversation.catalog import KnownTools
     from tools_search_client.found import FoundTool
 
-    chosen: dict[SearchedKind, bool] = {"resources": resources, "templates": templates, "prompts": prompts}
-    if sum(chosen.values()) > 1:
+    options: dict[SearchedKind, bool] = {"resources": resources, "templates": templates, "prompts": prompts}
+    kinds: list[SearchedKind] = [kind for kind, is_chosen in options.items() if is_chosen]
+    if len(kinds) > 1:
         raise click.UsageError("Use only one of --resources, --templates and --prompts: a search finds one kind.")
-    kind = next((kind for kind, is_chosen in chosen.items() if is_chosen), None)
+    kind = kinds[0] if kinds else None
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     noun = "tool"
     found: list[FoundTool | FoundItem[Any]] = []
