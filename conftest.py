@@ -34,6 +34,20 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="Run the tests marked `thorough` as well.")
+    parser.addoption("--share", default="1/1", metavar="K/N", help="Run every N-th test, beginning with the K-th.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is thorough, unless it is asked for or named, and what is in another share."""
+    first, of = map(int, config.getoption("--share").split("/"))
+    named = config.getoption("--thorough") or any("::" in argument for argument in config.args)
+    wanted = [item for item in items if named or not item.get_closest_marker("thorough")][first - 1 :: of]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    items[:] = wanted
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """The SDK's own backend; trio is not a dependency."""

@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from benchmarks.overhead.__main__ import main
 
 
+@pytest.mark.thorough
 def test_every_way_is_measured_next_to_the_others(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     few = ["--calls", "2", "--searches", "2", "--starts", "1", "--tools", "40", "--servers", "1"]

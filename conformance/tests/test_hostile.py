@@ -173,10 +173,10 @@ MOMENT_OF_CLIENTS: Final = "--on search_all --after 3 --every 25"
 CELLS_OF_DRIVERS: Final = [(transport, era) for era in ERAS for transport in ("http", "stdio")]
 BEARABLE: Final = frozenset({"result-nested", "id-text", "both", "error-and-null"})
 """What a client has to bear, at least in one era, or what breaks the base protocol alone."""
-SOME: Final = 12
-"""Of how many kinds one is tried where not all are."""
-FEW_OF_DRIVERS: Final = 5
-"""How many ways of drivers are tried there."""
+SOME: Final = 36
+"""Of how many kinds one is tried where not all are; three times as many are in thorough tests."""
+FEW_OF_DRIVERS: Final = 2
+"""How many ways of drivers are tried there, and in thorough tests three times as many."""
 
 
 @cache
@@ -300,12 +300,13 @@ def environment_of(process: Path) -> bytes:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    thrice = 3 if metafunc.config.getoption("--thorough") else 1
     if metafunc.function is test_no_behavior_of_a_server_is_a_fault_of_the_suite:
         kinds = [(kind, over) for over in ("stdio", "http") for kind in kinds_of_servers()[over]]
         turns = [in_turn(number, *kind) for number, kind in enumerate(kinds)]
         every = [of_kind(*kind, moment, era) for kind in kinds for moment in MOMENTS for era in ERAS]
         known = {case.target for case in KNOWN}
-        some = [case for case in turns[::SOME] if case.target not in known]
+        some = [case for case in turns[:: SOME // thrice] if case.target not in known]
         tried = every if metafunc.config.getoption("--all-cells") else some
         metafunc.parametrize("case", list(dict.fromkeys([*KNOWN, *tried])), ids=str)
 
@@ -314,7 +315,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ways = [(kind, moment) for moment in MOMENTS_OF_DRIVERS for kind in answers]
         ways += [(kind, MOMENT_OF_CLIENTS) for kind in attacks]
         turns = [of_driver(*way, CELLS_OF_DRIVERS[number % 4]) for number, way in enumerate(ways)]
-        tried = turns if metafunc.config.getoption("--all-cells") else turns[:: len(ways) // FEW_OF_DRIVERS]
+        tried = turns if metafunc.config.getoption("--all-cells") else turns[:: len(ways) // (FEW_OF_DRIVERS * thrice)]
         metafunc.parametrize("case", list(dict.fromkeys([*KNOWN_OF_DRIVERS, *tried])), ids=str)
 
 

@@ -19,7 +19,7 @@ MEGABYTES: Final = 300
     ("catalog", "cell"),
     [
         ("--tools 5000 --page 7", "stdio-2025-11-25"),
-        ("--tools 60 --bytes 130000 --page 7 --http", "http-2026-07-28"),
+        pytest.param("--tools 60 --bytes 130000 --page 7 --http", "http-2026-07-28", marks=pytest.mark.thorough),
     ],
 )
 def test_a_large_catalog_is_judged_in_full_and_in_little_memory(catalog: str, cell: str, tmp_path: Path):

@@ -66,6 +66,7 @@ def database() -> Generator[str]:
                 program.terminate()
 
 
+@pytest.mark.thorough
 async def test_the_reference_server_serving_the_fixture_from_a_database_is_green(judge: Judge, database: str):
     argv = (*PAGED, "--catalog", database)
     both = {"argv": argv, "http_argv": (*argv, "--http", "127.0.0.1:0")}
@@ -85,6 +86,7 @@ async def test_the_reference_server_serving_tools_of_its_own_is_green(judge: Jud
     assert_green(run, cells)
 
 
+@pytest.mark.thorough
 async def test_the_reference_server_is_green_where_it_is_too_busy_for_most_of_a_burst(judge: Judge, tmp_path: Path):
     bounded = (*PAGED, "--searches-at-once", "3")
     at_once = ("busy-refusal", "concurrent-searches", "id-echoed", "exact-name-first")

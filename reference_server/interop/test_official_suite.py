@@ -74,6 +74,7 @@ def run(argv: list[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_the_official_suite_finds_every_check_that_our_rows_declare_and_knows_every_check_that_we_run(
     traced: tuple[str, dict[str, Any]],
 ) -> None:

@@ -144,6 +144,7 @@ async def test_what_varies_by_chance_or_with_time_reveals_nothing(fault: str, ta
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 
 
+@pytest.mark.thorough
 async def test_neither_is_one_that_finds_a_resource_that_is_not_listed_and_says_so(target: Command, judge: Judge):
     argv, reload = target("miniature", "--fault", "unlisted-found"), frozenset({"reload"})
     checks = "change-seen", "cursor-after-change", "concurrent-searches", "unlisted-readable"

@@ -180,7 +180,7 @@ def rules(run: Run, *statuses: str) -> set[str]:
 
 async def test_requests_of_a_one_shot_client_are_judged_and_the_rest_is_skipped(target: Command, client_options: Build):
     with anyio.fail_after(120):
-        run = await judge_client(client_options(argv=target("one_shot_client"), one_shot=True))
+        run = await judge_client(client_options(argv=target("one_shot_client"), one_shot=True, effort="quick"))
     assert rules(run, "pass") == JUDGED
     assert rules(run, "fail", "warn", "advice", "unverified", "error") == set()
     assert {cell.name for cell in run.cells} == {"http-2026-07-28", "http-2025-11-25"}

@@ -24,6 +24,7 @@ async def test_the_reference_client_is_green_in_every_cell(client_options: Calla
     await require_green(client_options, "reference_client.py", {"era", "transport"})
 
 
+@pytest.mark.thorough
 async def test_a_host_that_is_the_sdk_and_one_file_is_green_in_every_cell(client_options: Callable[..., Options]):
     await require_green(client_options, "one_server.py", {"era", "transport", "driver-feature"})
 

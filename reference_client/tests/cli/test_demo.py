@@ -79,6 +79,7 @@ def test_the_demo_shows_every_link_over_published_servers(run: Run, monkeypatch:
     assert all(int(done) <= int(total) for done, total in counted)
 
 
+@pytest.mark.thorough
 def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
