@@ -10,6 +10,7 @@ read at all.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import math
 import stat
@@ -30,6 +31,7 @@ import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerRequestContext
+from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_types import InputRequiredResult
 
 from mcp_ext_search_primitives._sdk import file_of
@@ -55,7 +57,8 @@ class Contents:
     that is not so, set `may_read` (draft: Content of Resources).
 
     Raises:
-        ValueError: A limit is not positive.
+        ValueError: A limit is not a positive number.
+        TypeError: `read` or `may_read` is not a function.
     """
 
     read: ReadText | None = None
@@ -87,9 +90,16 @@ class Contents:
     """Seconds after which a resource is reread. A changed definition causes an immediate reread."""
 
     def __post_init__(self) -> None:
-        for bound in ("max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "max_age"):
-            if not getattr(self, bound) > 0:
-                raise ValueError(f"{bound} must be positive, not {getattr(self, bound)}")
+        for bound in ("max_resources", "max_size", "max_chars", "max_total_chars"):
+            if type(value := getattr(self, bound)) is not int or value < 1:
+                raise ValueError(f"{bound} must be a positive integer, not {value!r}")
+        for bound in ("seconds", "wait", "max_age"):
+            value = getattr(self, bound)
+            if type(value) not in (int, float) or not (value > 0 or (value == 0 and bound == "wait")):
+                raise ValueError(f"{bound} must be a positive number of seconds, not {value!r}")
+        for name in ("read", "may_read"):
+            if (function := getattr(self, name)) is not None and not callable(function):
+                raise TypeError(f"{name} must be a function, not {function!r}")
 
 
 class ReadResource(NamedTuple):
@@ -132,14 +142,17 @@ class ContentStore:
         self._settled: anyio.Event | None = None
         self._asked_at = 0.0
         self._shown: Mapping[str, ReadResource] = {}
+        self._is_fault_logged = False
 
     def attach(self, server: MCPServer[Any] | Server[Any], lowlevel: Server[Any]) -> None:
         """Read resources while `server` runs.
 
         Raises:
-            ValueError: It is a low-level `Server`, but there is no `read` function.
+            ValueError: There is no `read` function, and it is a low-level `Server` or not the first server.
         """
-        if self._read is None:
+        if self._contents.read is None:
+            if self._server is not None:  # its resources would be searched by the texts of another server
+                raise ValueError(f"{lowlevel.name!r} needs a ToolsSearch of its own, to read its own resources")
             if not isinstance(server, MCPServer):
                 raise ValueError(f"{lowlevel.name!r} is a low-level Server: pass a function with Contents(read=...)")
             self._server, self._read = server, partial(_own_text, server)
@@ -186,12 +199,17 @@ class ContentStore:
         there = sum(1 for kept in self._kept.values() if kept.text)
         if self.is_settled or there >= 2 * len(self._shown):
             self._shown = {uri: ReadResource(kept.digest, kept.text) for uri, kept in self._kept.items() if kept.text}
+        shown = {uri: self._shown[uri] for uri in items if uri in self._shown}
         may_read = self._contents.may_read
-        return {
-            uri: self._shown[uri]
-            for uri in items
-            if uri in self._shown and (may_read is None or ctx is None or may_read(ctx, uri))
-        }
+        if may_read is None or ctx is None:
+            return shown
+        readable: dict[str, ReadResource] = {}
+        for uri, text in shown.items():
+            if inspect.isawaitable(is_readable := may_read(ctx, uri)):  # which would count as true
+                raise ServerSetupError("Contents(may_read=...) must not be async: return True or False")
+            if is_readable:
+                readable[uri] = text
+        return readable
 
     def _want(self, items: Mapping[str, Definition]) -> None:
         now, was_settled = monotonic(), self.is_settled
@@ -245,6 +263,10 @@ class ContentStore:
             try:
                 with anyio.move_on_after(self._contents.seconds):
                     text = (await self._text(uri, item))[: self._contents.max_chars]
+            except ServerSetupError as fault:
+                if not self._is_fault_logged:  # it is the same for every resource
+                    logger.error("contents are not searched: %s", fault)
+                self._is_fault_logged = True
             except Exception as error:
                 # Treat the content as empty, and continue with other resources.
                 logger.info(
@@ -265,7 +287,14 @@ class ContentStore:
         file = _local_file(uri) or (self._server and file_of(self._server, uri))
         if file is not None and not await anyio.to_thread.run_sync(self._is_readable, file):
             return ""
-        return (await self._read(uri) if self._read else None) or ""
+        if self._read is None:
+            return ""
+        if not inspect.isawaitable(reading := self._read(uri)):
+            raise ServerSetupError("Contents(read=...) must be an async function")
+        text: Any = await reading
+        if not isinstance(text, str | None):
+            raise ServerSetupError(f"Contents(read=...) must return text or None, not {type(text).__name__}")
+        return text or ""
 
     def _is_readable(self, file: Path) -> bool:
         """Whether this is no device or pipe, which may never end, and no file beyond the size limit."""

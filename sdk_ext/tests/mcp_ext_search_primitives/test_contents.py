@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.mcpserver.resources import FileResource, FunctionResource, TextResource
 from mcp_ext_search_primitives import RESOURCES
@@ -382,7 +382,70 @@ async def test_a_server_that_starts_again_reads_again() -> None:
     assert await store.read_of({"three": {"uri": "three", "name": "three"}}) == {}  # not running: no wait, and no text
 
 
-@pytest.mark.parametrize("bound", ["max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "max_age"])
-def test_a_bound_is_positive(bound: str) -> None:
-    with pytest.raises(ValueError, match=f"{bound} must be positive"):
-        replace(Contents(), **{bound: 0})
+@pytest.mark.parametrize("wrong", [0, -1, "5", True, float("nan")])
+@pytest.mark.parametrize(
+    "bound", ["max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "wait", "max_age"]
+)
+def test_a_bound_is_a_positive_number(bound: str, wrong: Any) -> None:
+    if bound == "wait":
+        replace(Contents(), wait=0)
+        wrong = wrong or -0.1
+    with pytest.raises(ValueError, match=f"{bound} must be a positive .*, not {wrong!r}"):
+        replace(Contents(), **{bound: wrong})
+
+
+@pytest.mark.parametrize("name", ["read", "may_read"])
+def test_what_reads_or_permits_reading_is_a_function(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a function, not True"):
+        replace(Contents(), **{name: True})
+
+
+async def _bytes(_uri: str) -> Any:
+    return b"lost parcel"
+
+
+def _blocking(_uri: str) -> Any:
+    return "lost parcel"
+
+
+@pytest.mark.parametrize(
+    ("read", "said"), [(_bytes, "return text or None, not bytes"), (_blocking, "be an async function")]
+)
+async def test_a_function_that_reads_no_text_ends_no_server_and_is_reported_once(
+    offering: Offering, connect: Connect, read: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources = [{"uri": uri, "name": uri} for uri in TEXTS]
+    async with connect(searching(offering(resources=resources), read=read)) as client:
+        assert await found(client, "docs handbook week") == ["docs://handbook/week.md", "docs://handbook/returns.md"]
+    faults = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert faults == [f"contents are not searched: Contents(read=...) must {said}"]
+
+
+class _Later:
+    def __await__(self) -> Generator[Any]:
+        yield
+
+
+async def test_a_permission_that_comes_later_is_an_error_and_not_given(
+    offering: Offering, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def read(uri: str) -> str | None:
+        return TEXTS.get(uri)
+
+    def may_read(_ctx: Any, _uri: str) -> Any:
+        return _Later()
+
+    resources = [{"uri": uri, "name": uri} for uri in TEXTS]
+    async with connect(searching(offering(resources=resources), read=read, may_read=may_read)) as client:
+        with pytest.raises(MCPError, match="Internal server error"):
+            await found(client, "lost parcel")
+    assert "Contents(may_read=...) must not be async" in caplog.text
+
+
+def test_each_server_needs_a_search_of_its_own_to_read_its_own_resources() -> None:
+    shared = ToolsSearch(resources=ResourcesSearch(contents=True))
+    other = handbook()
+    shared.install(handbook())
+    with pytest.raises(ValueError, match="'handbook' needs a ToolsSearch of its own"):
+        shared.install(other)
+    searching(other)  # nothing of the first attempt is left
