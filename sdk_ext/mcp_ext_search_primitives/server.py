@@ -30,7 +30,12 @@ MAX_ITEMS: Final = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class ResourcesSearch:
-    """How to search resources and resource templates; by default as `ToolsSearch` searches tools."""
+    """How to search resources and resource templates; by default as `ToolsSearch` searches tools.
+
+    Raises:
+        TypeError: `contents` is neither a boolean nor a `Contents`.
+        ValueError: `unlisted` without `search`, which alone can find what is not listed.
+    """
 
     contents: Contents | bool = False
     """Whether to search their content too: `True` for the default limits, or a `Contents` with other limits."""
@@ -43,6 +48,11 @@ class ResourcesSearch:
 
     unlisted: bool = False
     """Whether `search` may find resources that `resources/list` omits (draft: Resources That Are Not Listed)."""
+
+    def __post_init__(self) -> None:
+        _require("contents", self.contents, Contents)
+        if self.unlisted and self.search is None:
+            raise ValueError("unlisted=True needs a search: a list of resources holds no others")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +80,13 @@ class OptionalSearches(NamedTuple):
 def optional_searches(
     resources: bool | ResourcesSearch, prompts: bool | PromptsSearch, ranker: Ranker, max_concurrency: int
 ) -> OptionalSearches:
-    """Return the searches that the `resources` and `prompts` arguments of `ToolsSearch` request."""
+    """Return the searches that the `resources` and `prompts` arguments of `ToolsSearch` request.
+
+    Raises:
+        TypeError: One of these arguments is neither a boolean nor what configures its search.
+    """
+    _require("resources", resources, ResourcesSearch)
+    _require("prompts", prompts, PromptsSearch)
     searches: dict[Primitive[Any], Search] = {}
     settings: dict[str, dict[str, Any]] = {}
     store: ContentStore | None = None
@@ -88,6 +104,12 @@ def optional_searches(
         searches[PROMPTS] = own or _ListedSearch(PROMPTS, ranker, max_concurrency)
     attach: Attach = store.attach if store else lambda _, __: None
     return OptionalSearches(searches, settings, attach)
+
+
+def _require(name: str, value: object, settings: type[Any]) -> None:
+    """Refuse what is true but configures nothing, such as a class or a dict, which would mean the defaults."""
+    if not isinstance(value, (bool, settings)):
+        raise TypeError(f"{name} must be True, False or {settings.__name__}(...), not {value!r}")
 
 
 class _ListedSearch(ListingSearch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from mcp_ext_search_primitives import (
     PrimitivesServerSettings,
     ResourcesSettings,
 )
-from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
+from mcp_ext_search_primitives.server import Contents, PromptsSearch, ResourcesSearch
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
 from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.ranking.floor import terms, trimmed
@@ -135,8 +136,12 @@ async def test_a_uri_goes_before_a_name_that_is_the_same_text(offering: Offering
 
 
 async def test_the_settings_state_what_is_searched(offering: Offering, connect: Connect) -> None:
+    async def nothing(*_: Any) -> Answer:
+        return Answer([], {})
+
     server = offering()
-    ToolsSearch(resources=ResourcesSearch(unlisted=True), prompts=True, max_limit=7).install(server)
+    resources = ResourcesSearch(search=nothing, unlisted=True)
+    ToolsSearch(resources=resources, prompts=True, max_limit=7).install(server)
     async with connect(server) as client:
         capabilities = client.session.server_capabilities
         assert capabilities is not None
@@ -283,6 +288,29 @@ def test_a_server_that_lists_nothing_of_a_kind_cannot_search_it(
 ) -> None:
     with pytest.raises(ValueError, match=f"no {lacking}/list: pass on_list_{lacking} to Server"):
         search.install(offering(**{lacking: None}))
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong", "said"),
+    [
+        ("resources", ResourcesSearch, "resources must be True, False or ResourcesSearch"),
+        ("resources", {"contents": True}, "resources must be True, False or ResourcesSearch"),
+        ("resources", Contents(), "resources must be True, False or ResourcesSearch"),
+        ("prompts", ResourcesSearch(), "prompts must be True, False or PromptsSearch"),
+        ("prompts", "yes", "prompts must be True, False or PromptsSearch"),
+    ],
+)
+def test_what_configures_no_search_is_refused_rather_than_taken_for_true(argument: str, wrong: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        ToolsSearch(**{argument: wrong})
+
+
+def test_a_search_of_resources_is_refused_if_it_promises_what_it_cannot_do() -> None:
+    wrong: Any = Contents
+    with pytest.raises(TypeError, match="contents must be True, False or Contents"):
+        ResourcesSearch(contents=wrong)
+    with pytest.raises(ValueError, match="unlisted=True needs a search"):
+        ResourcesSearch(unlisted=True)
 
 
 async def test_a_function_takes_the_place_of_listing_and_ranking(offering: Offering, connect: Connect) -> None:
