@@ -99,15 +99,15 @@ async def search_tools(
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
             to search again if the server is too busy.
     """
-    session = target.session if isinstance(target, Client) else target
-    stated = advertised(session)
-    if stated is None or (primitive.setting and not isinstance(stated.get(primitive.setting), dict)):
-        raise ToolsSearchNotAdvertisedError(primitive)
     optional = {name: value for name, value in (("limit", limit), ("cursor", cursor)) if value is not None}
     try:
         params = types.SearchToolsRequestParams.model_validate({"query": query, **optional})
     except ValidationError as error:
         raise InvalidSearchRequestError(": ".join(types.first_problem(error))) from error
+    session = target.session if isinstance(target, Client) else target
+    stated = advertised(session)
+    if stated is None or (primitive.setting and not isinstance(stated.get(primitive.setting), dict)):
+        raise ToolsSearchNotAdvertisedError(primitive)
     request = primitive.request(method=primitive.method, params=params)
     answer = await session.send_request(
         request, _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress

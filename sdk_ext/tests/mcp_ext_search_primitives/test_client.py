@@ -189,9 +189,12 @@ async def test_an_item_that_is_none_costs_itself_alone(
 async def test_what_every_server_refuses_is_not_sent(
     offering: Offering, connect: Connect, primitive: Primitive[Any]
 ) -> None:
-    async with connect(lying(offering(), INTERNAL_ERROR, {"resources": {}, "prompts": {}})) as client:
-        with pytest.raises(InvalidSearchRequestError):
-            await find(primitive, client, " ")
+    cannot_search = offering()
+    for server in (cannot_search, lying(offering(), INTERNAL_ERROR, {"resources": {}, "prompts": {}})):
+        async with connect(server) as client:
+            for query, limit in ((" ", 10), (None, 10), ("returns", 0), ("returns", -1), ("returns", "3")):
+                with pytest.raises(InvalidSearchRequestError):
+                    await find(primitive, client, query, limit=limit)  # pyright: ignore[reportArgumentType]
 
 
 @every_primitive
