@@ -73,7 +73,7 @@ class CursorKey:
     """
 
     def __init__(self, key: bytes | None = None, method: str = "tools/search") -> None:
-        if key is not None and len(key) < MIN_KEY_BYTES:
+        if key is not None and memoryview(key).nbytes < MIN_KEY_BYTES:
             raise ValueError(
                 f"a cursor key needs at least {MIN_KEY_BYTES} bytes, not {len(key)}: "
                 f"make one with secrets.token_bytes({MIN_KEY_BYTES}) and give it to every replica"

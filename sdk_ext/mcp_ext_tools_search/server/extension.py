@@ -80,14 +80,13 @@ class ToolsSearch(Extension):
         resources: bool | ResourcesSearch = False,
         prompts: bool | PromptsSearch = False,
     ) -> None:
-        if not 1 <= default_limit <= _MAX_BY_DEFAULT:
-            raise ValueError(f"default_limit must be from 1 to {_MAX_BY_DEFAULT}, not {default_limit}")
-        if max_limit < 1:
-            raise ValueError(f"max_limit must be at least 1, not {max_limit}")
-        if max_query_chars < _MIN_QUERY_CHARS:
-            raise ValueError(f"max_query_chars must be at least {_MIN_QUERY_CHARS}, not {max_query_chars}")
-        if max_searches < 1:
-            raise ValueError(f"max_searches must be at least 1, not {max_searches}")
+        if type(default_limit) is not int or not 1 <= default_limit <= _MAX_BY_DEFAULT:
+            raise ValueError(f"default_limit must be from 1 to {_MAX_BY_DEFAULT}, not {default_limit!r}")
+        bounds = {"max_limit": (max_limit, 1), "max_query_chars": (max_query_chars, _MIN_QUERY_CHARS)}
+        bounds |= {"max_concurrency": (max_concurrency, 1), "max_searches": (max_searches, 1)}
+        for name, (value, least) in bounds.items():
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
         self._settings = settings
         self._default_limit = default_limit
         stated = settings.max_limit if isinstance(settings, ServerSettings) else None

@@ -88,15 +88,24 @@ def test_what_is_no_server_is_refused() -> None:
     [
         ({"default_limit": 0}, "default_limit must be from 1 to 20, not 0"),
         ({"default_limit": 21}, "default_limit must be from 1 to 20, not 21"),
-        ({"max_limit": 0}, "max_limit must be at least 1, not 0"),
-        ({"max_query_chars": 1023}, "max_query_chars must be at least 1024, not 1023"),
-        ({"max_searches": 0}, "max_searches must be at least 1, not 0"),
+        ({"default_limit": "5"}, "default_limit must be from 1 to 20, not '5'"),
+        ({"max_limit": 0}, "max_limit must be an integer of at least 1, not 0"),
+        ({"max_limit": 2.5}, "max_limit must be an integer of at least 1, not 2.5"),
+        ({"max_query_chars": 1023}, "max_query_chars must be an integer of at least 1024, not 1023"),
+        ({"max_concurrency": 0}, "max_concurrency must be an integer of at least 1, not 0"),
+        ({"max_searches": 0}, "max_searches must be an integer of at least 1, not 0"),
+        ({"max_searches": True}, "max_searches must be an integer of at least 1, not True"),
         ({"cursor_key": b"short"}, "at least 32 bytes, not 5"),
     ],
 )
 def test_an_argument_out_of_bounds_is_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ToolsSearch(**arguments)
+
+
+def test_a_cursor_key_is_bytes() -> None:
+    with pytest.raises(TypeError, match="bytes-like object is required, not 'str'"):
+        ToolsSearch(cursor_key=cast("bytes", "k" * 40))
 
 
 def test_an_install_that_fails_leaves_the_server_as_it_was(make_server: MakeServer) -> None:
