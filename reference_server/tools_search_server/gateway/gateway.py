@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -50,8 +49,7 @@ CALL_SECONDS: Final = 90
 INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS: Final = 0.05
-_LONG_QUEUE: Final = 50
-"""Number of queued changes of one server above which duplicates are dropped."""
+"""How long changes are gathered, so that a flood of them is announced only now and then."""
 
 
 Searched: TypeAlias = Literal["resources", "contents", "prompts"]
@@ -148,9 +146,8 @@ class Gateway:
         self._is_current = True
         self._delegated: Sequence[tuple[DelegatedSearch, int]] = ()
         self._tools_changed = anyio.Event()
-        self._events: deque[tuple[Upstream, ServerEvent]] = deque()
-        self._waiting = Counter[Upstream]()
-        """Number of queued events of each upstream."""
+        self._events: dict[tuple[Upstream, ServerEvent], None] = {}
+        """The changes of prompts and resources to pass on, in order."""
         self._has_events = anyio.Event()
         self._began = -math.inf
 
@@ -299,11 +296,9 @@ class Gateway:
         self._delegated = delegated
 
     def _on_event(self, upstream: Upstream, event: ServerEvent) -> None:
-        # A flood of changes must not exhaust memory or delay other servers' changes.
-        if self._waiting[upstream] < _LONG_QUEUE or (upstream, event) not in self._events:
-            self._events.append((upstream, event))
-            self._waiting[upstream] += 1
-            self._has_events.set()
+        # Once until it is passed on: a flood of changes must not exhaust memory or delay other servers' changes.
+        self._events[upstream, event] = None
+        self._has_events.set()
 
     async def _announce(self) -> None:
         while True:
@@ -316,10 +311,10 @@ class Gateway:
     async def _pass_on_events(self) -> None:
         while True:
             await self._has_events.wait()
+            await anyio.sleep(_GATHER_SECONDS)
             self._has_events = anyio.Event()
-            while self._events:
-                upstream, event = self._events.popleft()
-                self._waiting -= Counter([upstream])  # which drops an upstream without any
+            gathered, self._events = self._events, {}
+            for upstream, event in gathered:
                 await self._notify(methodcaller("publish", upstream, event))
 
     async def _notify(self, notify: Callable[[ViewNotifier], Coroutine[Any, Any, None]]) -> None:
