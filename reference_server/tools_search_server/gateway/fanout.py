@@ -50,7 +50,7 @@ async def ask_all(
         try:
             found[name] = await ask()
         except NoAnswerError as failure:
-            logger.warning("omitted from a search: %s", failure, extra={"server": name})
+            logger.warning("a search goes without its answer: %s", failure, extra={"server": name})
 
     async with anyio.create_task_group() as tasks:
         for name, ask in asked.items():
