@@ -377,7 +377,7 @@ class Upstream:
                 # The connection may have been lost while they were read, and the server must not look ready again.
                 if tools != self.tools and self._client is client:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
-                    logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
+                    logger.info("%s changed: %s", self.name, _counted(tools), extra=extra)
                     self._move("ready", tools, self.state.reason)
             elif self.index_at_most() is None:  # a caller might see a part of it now
                 tools, delegated = await self._read_catalog(client, lists)
@@ -443,7 +443,7 @@ class Upstream:
         """Record that the server is ready, and what it says about itself on this connection."""
         self.delegated, self.greeting = delegated, Greeting.of(client)
         protocol = self.greeting.protocol
-        offer = f"about {delegated.size or 'many'} tools, searched there" if delegated else f"{len(tools)} tools"
+        offer = f"about {delegated.size or 'many'} tools, searched there" if delegated else _counted(tools)
         extra = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": protocol}
         logger.info("%s is ready: %s, protocol %s", self.name, offer, protocol, extra=extra)
         self._move("ready", tools)
@@ -616,3 +616,7 @@ class Upstream:
         for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
             if feature in self.greeting.features:
                 self.on_event(self, event)
+
+
+def _counted(tools: Mapping[str, Tool]) -> str:
+    return f"{len(tools)} tool{'s' * (len(tools) != 1)}"
