@@ -501,3 +501,21 @@ class ExperimentalAsAtStart(Fault):
             self.held = self.held or capabilities["experimental"]
             capabilities["experimental"] = self.held
         return outcome
+
+
+class GatedByTheLatestHandshake(Fault):
+    """Refuses the searches of legacy clients by what the latest handshake of any of them declared."""
+
+    method = SEARCH
+    declared = True
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "initialize":
+            self.declared = EXTENSION_ID in _extensions(member(params, "capabilities"))
+        if method == self.method and era != "2026-07-28" and not self.declared:
+            raise _refused()
+        return params
+
+
+class PromptsGatedByTheLatestHandshake(GatedByTheLatestHandshake):
+    method = "prompts/search"

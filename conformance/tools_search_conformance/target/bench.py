@@ -68,6 +68,7 @@ _MAX_BYTES_SHARED: Final = 16 * 1024 * 1024
 _JUDGES_OF_STATE: Final = frozenset(
     {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
 )
+_JUDGES_OF_HANDSHAKES: Final = frozenset({"undeclared-legacy-served"})
 _ADAPTED: Final = frozenset({"definition-identity", "result-schema"})
 """Checks of what SDKs adapt to an era."""
 _TOLD_APART: Final = 8
@@ -280,10 +281,18 @@ class Bench(Workbench):
         raise self._changing()
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Run a check's body. If an earlier request caused its finding, keep that for any-sequence."""
+        """Run a check's body. If an earlier request caused its finding, keep that for any-sequence.
+
+        Which search gets an error because of what another client declared is for undeclared-legacy-served.
+        """
         try:
             await body()
         except (ViolationError, UnverifiableError) as verdict:
+            if await self._is_declared_by_others(verdict):
+                await self.server.aclose()  # so that later checks begin with a handshake
+                rule = "undeclared-legacy-served"
+                message = f"what the latest client declared decides whether a search is served; see {rule}"
+                raise UnverifiableError(message, verdict.exchange, consequence_of=rule) from verdict
             fault = None if verdict in self.faults_of_state else await self._fault_of_state(verdict)
             if fault is None:
                 raise
@@ -296,13 +305,14 @@ class Bench(Workbench):
     async def _fault_of_state(self, verdict: VerdictError) -> ViolationError | None:
         """Return the fault if the decisive search, without a cursor, fails again here but not on a new connection."""
         exchange = verdict.exchange
-        if exchange is None or verdict.catalog is not None or not exchange.replied or not self._may_tell_state_apart():
+        if exchange is None or verdict.catalog is not None or not exchange.replied:
             return None  # findings name a catalog if their connection was new
         if exchange.method != self.method or "cursor" in exchange.params or busy_seconds(exchange) is not None:
             return None
         if exchange.error is None and (isinstance(verdict, UnverifiableError) or is_base(self.recorder.check)):
             return None  # an SDK's memory can decide what the base protocol refuses, without any search
-        self._told_apart += 1
+        if not self._may_tell_apart("any-sequence", _JUDGES_OF_STATE | _JUDGES_OF_HANDSHAKES):
+            return None
         try:
             if _outcome(await self._send_again(exchange)) != _outcome(exchange):
                 return None
@@ -323,10 +333,30 @@ class Bench(Workbench):
         fault.steps = tuple(self.recorder.leading_to(exchange))
         return fault
 
-    def _may_tell_state_apart(self) -> bool:
-        wanted = any(check.rule == "any-sequence" for check in self.options.selection.wanted(self.cell))
-        judges_state = rule_of(self.recorder.check) in _JUDGES_OF_STATE
-        return wanted and not judges_state and self._of_tools.can_start("core") and self._told_apart < _TOLD_APART
+    async def _is_declared_by_others(self, verdict: VerdictError) -> bool:
+        """Return whether the decisive search of a legacy client fails or not as other clients declare the extension."""
+        exchange = verdict.exchange
+        if self.cell.era != LEGACY or self.cell.transport != "http" or exchange is None or exchange.error is None:
+            return False  # on stdio, a process has one client
+        if not exchange.method.endswith("/search") or "cursor" in exchange.params:
+            return False
+        if not self._may_tell_apart("undeclared-legacy-served", _JUDGES_OF_HANDSHAKES):
+            return False
+        served: list[bool] = []
+        with suppress(VerdictError, RefusedError, TargetError):
+            for capabilities in (DECLARED, UNDECLARED):
+                async with self._of_tools.fresh(capabilities=capabilities):
+                    served.append((await self._send_again(exchange)).result is not None)
+        return served == [True, False]
+
+    def _may_tell_apart(self, rule: str, judges: Collection[str]) -> bool:
+        """Return whether the outcome of a check other than the `judges` may be tried again for the check of `rule`."""
+        wanted = any(check.rule == rule for check in self.options.selection.wanted(self.cell))
+        own = rule_of(self.recorder.check) in judges
+        if not wanted or own or not self._of_tools.can_start("core") or self._told_apart >= _TOLD_APART:
+            return False
+        self._told_apart += 1
+        return True
 
     async def _send_again(self, exchange: Exchange) -> Exchange:
         connection = await self.server.connection()
