@@ -508,6 +508,9 @@ _AS_BEFORE_PACKING = """
         steps = array(select used >> 7 from unnest(uses) with ordinality own (used, n) order by n),
         members = array(select used & 63 from unnest(uses) with ordinality own (used, n) order by n);
     alter table tools_search.document drop uses;
+    drop function tools_search.having_words;
+    drop index tools_search.document_floor_audience;
+    create index document_floor_idx on tools_search.document using gin (floor);
     delete from tools_search.migration where number >= 4;
 """
 

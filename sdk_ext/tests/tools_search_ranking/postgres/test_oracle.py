@@ -203,6 +203,16 @@ def test_all_tools_that_the_floor_demands_follow_the_hundred_best_and_are_counte
             assert (first.hits, first.total) == (found[:count], len(found))
 
 
+@pytest.mark.parametrize("count", [1, 300, 301])
+def test_a_caller_finds_exactly_its_tools_whatever_the_number_of_their_audiences(connection: Any, count: int):
+    text = "A tool of the quarry."
+    tools = [Tool(name=f"tool_{place}", description=text, input_schema={"type": "object"}) for place in range(310)]
+    import_catalog(connection, "catalog", entries(tools, [[f"g{place}"] for place in range(310)]))
+    found = PostgresIndex(connection, "catalog", groups=[f"g{place}" for place in range(count)]).search("quarry tool")
+    separate = floored(SimpleRanker(in_english))(tools[:count]).search("quarry tool")
+    _assert_alike(found, separate)
+
+
 def test_tools_of_any_size_are_written_and_found(connection: Any):
     chance = Random(1)  # noqa: S311
     long = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=65_536))

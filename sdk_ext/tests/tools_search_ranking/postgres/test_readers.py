@@ -73,6 +73,7 @@ def test_no_table_shows_a_reader_anything_of_another_catalog(tenant: Any, table:
         "select * from tools_search.tool_{generation}",
         "select * from tools_search.document",
         "select * from tools_search.term",
+        "select * from tools_search.having_words({generation}, '{}', null, '{1}')",
         "set row_security = off; select * from tools_search.tool",
         "set session authorization postgres; select * from tools_search.tool",
         "set role postgres; select * from tools_search.tool",

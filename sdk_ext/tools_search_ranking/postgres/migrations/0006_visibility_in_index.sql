@@ -1,0 +1,348 @@
+-- Visibility in the index on `floor`. It gave all tools with the words of a query, and the audience of each was then
+-- looked up in its row. For a caller who sees a hundredth of the tools, that was a hundred rows for each visible one.
+-- With the audience as a second key, the index gives only the visible ones. Existing catalogs are indexed again.
+
+drop index document_floor_idx;
+create index document_floor_audience on document using gin (floor, (array[audience]));
+
+-- The visible tools with all of the words. The index compares every audience in `few_seen` for each tool that it finds,
+-- which takes longer than reading the rows if there are more than a few hundred. Then `few_seen` is null, and `visible`
+-- is checked row by row.
+create function having_words(of_generation int, words int[], visible boolean[], few_seen int[])
+returns setof document stable parallel safe language sql as $$
+    select * from document
+    where few_seen is null and generation = of_generation and floor @> words and (visible is null or visible[audience])
+    union all
+    select * from document
+    where few_seen is not null and generation = of_generation and floor @> words and array[audience] && few_seen
+$$;
+revoke all on function having_words from public;
+
+-- As before, but it finds the tools with all words through `having_words`.
+create or replace function search(
+    of_catalog text,
+    seen_by text[], -- the caller's groups; null to see every tool
+    keys text[],
+    weights float8[],
+    covering boolean[], -- whether it is a word of the query itself, which covers part of it
+    naming float8[], -- the share of a name that the term covers
+    lacking boolean[], -- whether the word counts as an uncovered part of the query if no tool has it
+    standing text[], -- the query's word that a relative stands for; the relative counts three times if no tool has it
+    slips int[], -- hashes of the words that may be corrected, concatenated
+    slip_counts int[], -- number of hashes for each word
+    joined_written text[], -- two adjacent words of the query joined to one, as written
+    joined_stem text[],
+    floor_keys text[], -- the terms of the query by the draft's definition
+    exact_names bytea[], -- names to match exactly: the query, or else the trimmed query
+    first_place int, -- first place with a definition
+    last_place int, -- last place with a definition, and of the answer
+    most_postings int default 2000,
+    most_read int default 12000,
+    most_scored int default 250,
+    most_ranked int default 100,
+    most_floor int default 10000
+) returns setof hit stable language plpgsql
+security definer -- readers may not select from some of these tables
+set search_path = tools_search, pg_temp
+set plan_cache_mode = force_generic_plan
+set synchronize_seqscans = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    g int;
+    of_revision bigint;
+    visible boolean[]; -- by audience; null if all are visible
+    few_seen int[]; -- the visible audiences; null if there are too many for the index, or all are visible
+    seen_blocks int[]; -- blocks with visible tools; null if all are visible
+    all_tools float8;
+    average float8;
+    rarest float8;
+    asked int[];
+    asked_idf float8[];
+    asked_weight float8[];
+    asked_covers float8[];
+    asked_names float8[];
+    asked_tools int[];
+    total_idf float8;
+    is_cut boolean;
+    own_stems int[]; -- stems of the query's own words, the rarest first
+    own_postings int;
+    candidates int[];
+    exact_tool int;
+    exact_name bytea;
+    wanted int[]; -- the terms that the matching floor requires
+    having_all int; -- number of tools with all of them
+    most_known int := greatest(least(last_place, most_ranked), 1); -- number of best tools to score exactly
+    ranked hit[];
+    last_score float8;
+    all_found int; -- total number of matches
+begin
+    select catalog.generation, catalog.revision into g, of_revision from catalog
+    where catalog.name = of_catalog and may_read(catalog.id);
+    if g is null then
+        raise exception 'there is no catalog of this name that % may search', session_user using errcode = 'TS404';
+    end if;
+
+    -- Lock the partitions, so that an import that replaces them cannot drop them during the following statements.
+    perform from tool, document, term, posting
+    where tool.generation = g and document.generation = g and term.generation = g and posting.generation = g limit 0;
+    if to_regclass('posting_' || g) is null then
+        raise exception 'the catalog was replaced' using errcode = 'serialization_failure';
+    end if;
+
+    -- The audiences that the caller sees, and their statistics.
+    with one as (
+        select *, seen_by is null or groups = '{}' or id in (
+            select own.id from audience own, unnest(own.groups) said where own.generation = g
+                and said in (select unnest(seen_by))
+        ) as is_seen
+        from audience where generation = g
+    )
+    select array_agg(is_seen order by id),
+        coalesce(sum(tools) filter (where is_seen), 0), coalesce(sum(length) filter (where is_seen), 0)
+    into visible, all_tools, average
+    from one;
+    if all_tools = 0 then
+        return;
+    end if;
+    average := coalesce(nullif(average / all_tools, 0), 1);
+    if seen_by is null or not (false = any (visible)) then
+        visible := null;
+    else
+        select array_agg(id order by id) into few_seen
+        from unnest(visible) with ordinality one (is_seen, id) where is_seen having count(*) <= 300;
+        select array_agg(distinct block order by block) into seen_blocks
+        from (select unnest(blocks) as block from audience where generation = g and visible[id]) own;
+    end if;
+    rarest := ln(1 + (all_tools + 0.5) / 0.5);
+
+    -- The terms in visible tools, and for unknown words the nearest known ones.
+    with found as materialized (
+        select one.id, one.key, has.tools from term one, tools_having(one, visible) has
+        where one.generation = g and one.key = any (keys || standing || joined_written || joined_stem) and has.tools > 0
+    ), said as (
+        select row_number() over () as place, said.*, sum(said.slip_count) over (rows unbounded preceding) as slips_end
+        from unnest(keys, weights, covering, naming, lacking, standing, slip_counts)
+            said (key, weight, covers, names, lacks, stands_for, slip_count)
+    ), looked_up as (
+        select said.place, said.key, said.covers, said.names, said.lacks, said.slip_count, said.slips_end, found.id,
+            coalesce(found.tools, 0) as tools,
+            said.weight * case
+                when said.stands_for is null or said.stands_for in (select found.key from found) then 1 else 3
+            end as weight
+        from said left join found on found.key = said.key
+    ), corrected as (
+        select close.id, close.tools, 0.8 * close.likeness * word.weight as weight, 0.8 * close.likeness as covers,
+            0.8 * close.likeness as names
+        from (select * from looked_up where tools = 0 and slip_count > 0 order by place limit 12) word,
+            lateral nearest(g, word.key, slips[word.slips_end - word.slip_count + 1:word.slips_end], visible) close
+    ), known as (
+        select id, tools, weight, covers::int::float8 as covers, names from looked_up where tools > 0
+        union all
+        select id, tools, weight, covers, names from corrected
+    ), joined as (
+        select distinct one.id, one.tools
+        from unnest(joined_written, joined_stem) pair (written, stem)
+            join found whole on whole.key = pair.written
+            join found one on one.key = pair.stem
+        where pair.stem <> all (keys) and one.id not in (select id from corrected)
+    ), united as (
+        select id, sum(weight) as weight, sum(covers) as covers, sum(names) as names,
+            ln(1 + (all_tools - max(tools) + 0.5) / (max(tools) + 0.5)) as idf, max(tools) as tools
+        from (select * from known union all select id, tools, 0.5, 0, 0 from joined) one
+        group by id
+    )
+    select array_agg(id order by weight * idf desc, id), array_agg(idf order by weight * idf desc, id),
+        array_agg(weight order by weight * idf desc, id), array_agg(covers order by weight * idf desc, id),
+        array_agg(names order by weight * idf desc, id),
+        array_agg(tools order by weight * idf desc, id),
+        coalesce(bool_or(tools > most_postings) or sum(tools) > most_read, false),
+        (select sum(case when tools = 0 then rarest else ln(1 + (all_tools - tools + 0.5) / (tools + 0.5)) end)
+            from looked_up where covers and (tools > 0 or lacks)),
+        array_agg(id order by tools, id) filter (where covers >= 1), sum(tools) filter (where covers >= 1)
+    into asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools, is_cut, total_idf, own_stems, own_postings
+    from united;
+    total_idf := coalesce(nullif(total_idf, 0), 1);
+
+    -- Candidates for the best tools, by their postings. Read the terms that can add most to a score first, and for each
+    -- the postings with the highest impact, until there are enough. For callers who see a part, read level by level only
+    -- terms of which not all is read.
+    with asked_term as (
+        select *, sum(least(tools, most_postings)) over (rows unbounded preceding) - least(tools, most_postings) as before
+        from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools)
+            one (id, idf, weight, covers, names, tools)
+    ), found as (
+        select own.tool, sum(one.weight * one.idf * (own.impact >> 3)) * 2.5 / 1024 as bm25,
+            sum(one.names / nullif(own.impact & 7, 0)) as name_share,
+            sum(one.covers * one.idf) as covered
+        from asked_term one, lateral (
+            select (part.posting & 2147483647)::int as tool, (part.posting >> 31) & 8191 as impact
+            from (
+                select unnest(postings) as posting
+                from (
+                    (
+                        select postings from posting
+                        where visible is null and generation = g and term = one.id
+                        order by level desc, block desc
+                    )
+                    union all
+                    select own.postings
+                    from generate_series(
+                        case when one.tools > most_postings then (
+                            select max(level) from posting where generation = g and term = one.id
+                        ) else 0 end, 0, -1
+                    ) of_level, lateral (
+                        select postings from posting
+                        where generation = g and term = one.id and block = any (seen_blocks)
+                            and level between of_level and case when one.tools > most_postings then of_level else 32767 end
+                        order by level desc, block desc
+                    ) own
+                    where visible is not null
+                ) by_level
+            ) part
+            where visible is null or visible[(part.posting >> 44)::int]
+            limit most_postings
+        ) own
+        where one.before < most_read
+        group by own.tool
+    )
+    select array_agg(tool) into candidates from (
+        select tool from found
+        order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, tool
+        limit most_scored
+    ) best;
+
+    -- If there were too many postings to read all of them, add tools with all words of the query: from the visible
+    -- postings of the two rarest words if there are few of all, or else from the index on `floor`, which covers all tools.
+    if is_cut and cardinality(own_stems) > 1 then
+        if visible is null or own_postings > 4 * most_read then
+            candidates := candidates || array(
+                select tool from having_words(g, own_stems, visible, few_seen)
+                limit most_scored
+            );
+        else
+            candidates := candidates || array(
+                select rare.tool from (
+                    select (posting & 2147483647)::int as tool from (
+                        select unnest(postings) as posting
+                        from posting where generation = g and term = any (own_stems[:2]) and block = any (seen_blocks)
+                    ) own
+                    where visible[(posting >> 44)::int]
+                    group by 1 having count(*) = 2
+                    order by 1
+                ) rare, lateral (
+                    select from document
+                    where generation = g and document.tool = rare.tool and terms @> own_stems
+                    limit 1 -- makes the planner use the index
+                ) having_others
+                limit most_scored
+            );
+        end if;
+    end if;
+
+    -- The tool whose name is the query, and the number of tools with all terms of the query.
+    select tool.id, tool.name into exact_tool, exact_name
+    from unnest(exact_names) with ordinality asked (name, place)
+    join tool on generation = g and sha256(tool.name) = sha256(asked.name)
+    where visible is null or visible[audience] order by place limit 1;
+    select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
+    if cardinality(wanted) = cardinality(floor_keys) then
+        select count(*) into having_all from (
+            select from having_words(g, wanted, visible, few_seen)
+            limit most_floor + most_ranked + 1
+        ) one;
+    end if;
+
+    -- Exact scores, and the best tools. The covered share of a name depends on the counts of all words in it, so it is
+    -- computed only for tools that can be in the answer, or for all ranked tools if an exact name or the floor adds some.
+    if having_all > 0 or exact_tool is not null then
+        most_known := most_ranked;
+    end if;
+    with scored as materialized (
+        select tool, sum(
+                one.weight * one.idf * 7 * (used >> 7) / ((used >> 7) + 6 * (0.3 + 0.7 * length / average))
+            ) / 2.8 as bm25,
+            coalesce(sum(one.names * one.idf) filter (where used & 1 > 0), 0) as named_idf,
+            0.65 + 0.35 * least(sum(one.covers * one.idf) / total_idf, 1) as share, bit_or(used & 63) as members
+        from (
+            select tool, length, unnest(terms) as term, unnest(uses) as used
+            from document where generation = g and tool = any (candidates)
+        ) own join unnest(asked, asked_idf, asked_weight, asked_covers, asked_names)
+            one (id, idf, weight, covers, names) on one.id = own.term
+        group by tool
+    ), known as materialized (
+        select scored.*, name, terms, uses from scored join document on generation = g and document.tool = scored.tool
+        where (bm25 + case when named_idf > 0 then 3 else 0 end) * share >= coalesce((
+            select 0.999 * bm25 * share from scored order by 1 desc offset most_known - 1 limit 1 -- includes all ties
+        ), 0)
+    ), name_stem as (
+        select tool, id from (
+            select tool, unnest(terms) as id, unnest(uses) as used from known where named_idf > 0
+        ) own where used & 64 > 0
+    ), stem_idf as (
+        select stem.id, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
+        from (select distinct id from name_stem) stem, lateral (
+            select own.tools from term one, tools_having(one, visible) own
+            where one.generation = g and one.id = stem.id limit 1 -- makes the planner use the index
+        ) has
+    ), name_idf as (
+        select tool, sum(idf) as idf from name_stem join stem_idf using (id) group by tool
+    ), total as (
+        select tool, name, members, (bm25 + 3 * least(named_idf / coalesce(name_idf.idf, 1), 1)) * share as score
+        from known left join name_idf using (tool)
+    ), best as (
+        select tool, name, members, round(score / max(score) over () * 1e9) / 1e9 as score
+        from total order by score desc, name limit most_known
+    )
+    select coalesce(array_agg(row(0, tool, name, score, members, null, 0, of_revision)::hit order by score desc, name), '{}'),
+        coalesce(min(score), 1), (select least(count(*), most_ranked) from scored)
+    into ranked, last_score, all_found
+    from best;
+
+    if exact_tool is not null then
+        ranked := row(0, exact_tool, exact_name, 1, 1 | coalesce(
+            (select one.members from unnest(ranked) one where one.tool = exact_tool),
+            (
+                select bit_or(own.members) from document, unnest(floor, floor_members) own (term, members)
+                where generation = g and tool = exact_tool and own.term = any (wanted)
+            ),
+            0
+        ), null, 0, of_revision)::hit || array(
+            select one from unnest(ranked) one where one.tool <> exact_tool order by one.score desc, one.name
+        );
+        all_found := cardinality(ranked);
+    end if;
+
+    -- The matching floor: tools with all terms of the query follow the ranked ones, with the last score. They are
+    -- counted for every page, but read only for pages that contain them.
+    if having_all > 0 then
+        select all_found + least(having_all - count(*), most_floor) into all_found from document
+        where generation = g and tool in (select one.tool from unnest(ranked) one) and floor @> wanted;
+        if all_found > cardinality(ranked) and last_place > cardinality(ranked) then
+            ranked := ranked || array(
+                select row(0, tool, name, last_score, (
+                    select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
+                    where own.term = any (wanted)
+                ), null, 0, of_revision)::hit
+                from (
+                    select tool, name, floor, floor_members from having_words(g, wanted, visible, few_seen)
+                    where tool not in (select one.tool from unnest(ranked) one)
+                    limit most_floor
+                ) one
+                order by name
+            );
+        end if;
+    end if;
+
+    return query
+        select one.place::int, one.tool, one.name, one.score, one.members,
+            case when one.place between first_place and last_place then (
+                select tool.definition from tool where tool.generation = g and tool.id = one.tool
+            ) end,
+            all_found, of_revision
+        from unnest(ranked) with ordinality one (was, tool, name, score, members, definition, total, revision, place)
+        where one.place <= last_place
+        order by one.place;
+end
+$$;
