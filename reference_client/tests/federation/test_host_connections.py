@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,44 @@ async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has
                     await federation.call("own__get_forecast", {"city": "Oslo"})
     for answer in missing:
         assert answer.failed == {"own": Failure("unavailable", "the host is not connected to it")}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_is_under_way_on_a_connection_of_the_host_ends_where_its_server_is_removed(mode: str):
+    """And the connection stays open."""
+    server, waits = weather(), anyio.Event()
+
+    @server.tool()
+    async def wait() -> None:  # pyright: ignore[reportUnusedFunction]
+        """Wait for ever."""
+        waits.set()
+        await anyio.sleep_forever()
+
+    @server.resource("notes://all")
+    async def notes() -> str:  # pyright: ignore[reportUnusedFunction]
+        waits.set()
+        await anyio.sleep_forever()
+        return ""
+
+    async def fails(request: Callable[[], Awaitable[object]]) -> None:
+        with pytest.raises(ServerUnavailableError, match="the server was removed"):
+            await request()
+
+    with anyio.fail_after(20):
+        async with Client(server, mode=mode) as client, open_federation(only(client)) as federation:
+            (entry,) = federation.configuration.servers
+            requests: tuple[Callable[[], Awaitable[object]], ...] = (
+                lambda: federation.call("own__wait"),
+                lambda: federation.read_resource("own", "notes://all"),
+            )
+            for request in requests:
+                async with anyio.create_task_group() as open_requests:
+                    open_requests.start_soon(fails, request)
+                    await waits.wait()
+                    await federation.remove("own")
+                waits = anyio.Event()
+                federation.add(entry)
+            assert text_of(await client.call_tool("get_forecast", {"city": "Oslo"})) == "sun in Oslo"
 
 
 async def test_a_function_for_connections_that_raises_costs_that_server_alone():

@@ -10,8 +10,8 @@ small answer.
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -54,6 +54,7 @@ from tools_search_client.errors import (
     LocalError,
     RerankingError,
     ServerError,
+    ServerUnavailableError,
     UnknownToolError,
     refuse_single_name,
     require_kind,
@@ -244,6 +245,8 @@ class Federation:
         self._tasks: Final = tasks
         self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
         """For each server, the scope that stops its work and the event that is set when it has stopped."""
+        self._requests: dict[str, set[anyio.CancelScope]] = {}
+        """The calls and other requests to each server that are in progress; searches are the fan-out's."""
         self._fanout = Fanout(
             tasks,
             grace=_first(options.grace, stated.grace),
@@ -314,7 +317,8 @@ class Federation:
         for together in self._together.values():
             together.forget(name)
         scope, over = self._running.pop(name)
-        scope.cancel()
+        for request in (scope, *self._requests.pop(name, ())):
+            request.cancel()
         await over.wait()
 
     async def search(
@@ -505,9 +509,10 @@ class Federation:
                 its valid parts (see `ServerTools.call`).
         """
         tool = await self.resolve(name)
-        tools = await self._server(tool.server).tools()
         given = dict(arguments) if isinstance(arguments, Mapping) else arguments
-        return await tools.call(tool.tool.name, given, progress=progress, meta=meta)
+        with self._until_removed(tool.server) as server:
+            tools = await server.tools()
+            return await tools.call(tool.tool.name, given, progress=progress, meta=meta)
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return all prompts from every server that answers; a server with more than 10,000 counts as failed.
@@ -635,12 +640,27 @@ class Federation:
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
-        tools = await self._server(server).tools()
-        async with tools.patience():
-            try:
-                return await request(tools.client)
-            except RuntimeError as error:  # the SDK's error for a server that keeps asking for input
-                raise InvalidServerResultError(str(error)) from error
+        with self._until_removed(server) as held:
+            tools = await held.tools()
+            async with tools.patience():
+                try:
+                    return await request(tools.client)
+                except RuntimeError as error:  # the SDK's error for a server that keeps asking for input
+                    raise InvalidServerResultError(str(error)) from error
+
+    @contextmanager
+    def _until_removed(self, name: str) -> Generator[SupervisedServer | HostConnection]:
+        """Yield the server; the block ends with a `ServerUnavailableError` if it is removed, even if it stays open."""
+        server, scope = self._server(name), anyio.CancelScope()
+        requests = self._requests.setdefault(name, set())
+        requests.add(scope)
+        try:
+            with scope:
+                yield server
+        finally:
+            requests.discard(scope)
+        if scope.cancelled_caught:
+            raise ServerUnavailableError("the server was removed")
 
     def forget(self) -> None:
         """Discard everything cached for all servers, so that the next requests go to the servers."""
