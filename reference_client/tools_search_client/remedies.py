@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
-from tools_search_client.errors import Challenge, Failure, UnauthorizedError
+from tools_search_client.errors import Challenge, Failure, ServerError, ServerTimeoutError, UnauthorizedError
+from tools_search_client.text import printable
 
 MORE_TIME: Final = "--timeout gives it more time"
 
@@ -17,6 +20,17 @@ def with_remedy(failure: Failure | Exception) -> str:
         return f"{failure}: {MORE_TIME}"
     challenge = failure.challenge if isinstance(failure, Failure | UnauthorizedError) else None
     return str(failure) if challenge is None else f"{failure}: {_remedy(challenge)}"
+
+
+@contextmanager
+def naming(request: str, more_time: str) -> Generator[None]:
+    """Begin the message of a server's error in the block with what was requested, and end a timeout with a remedy."""
+    try:
+        yield
+    except ServerError as error:
+        remedy = f": {more_time}" if isinstance(error, ServerTimeoutError) else ""
+        error.args = (f"{printable(request)}: {error}{remedy}",)
+        raise
 
 
 def _remedy(challenge: Challenge) -> str:

@@ -247,7 +247,7 @@ def test_a_tool_may_take_as_long_as_the_user_says(run: Run, liar: Any):
 
 def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):
     outcome = run("call", "make_alpha", "--command", command_line(liar("call-refused").target), "--yes")
-    assert (outcome.code, outcome.errors) == (1, "Error: no Error: all is well (-32000)\n")
+    assert (outcome.code, outcome.errors) == (1, "Error: make_alpha: no Error: all is well (-32000)\n")
 
 
 def test_a_terminal_shows_how_far_a_call_is_and_the_size_of_a_file(tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,35 @@ def notes(write_configuration: Write, notes_servers: dict[str, HttpTarget]) -> P
     """Two servers with notes, and one that cannot be started."""
     servers: dict[str, object] = {name: {"url": server.url} for name, server in notes_servers.items()}
     return write_configuration(servers | {"gone": {"command": "/nowhere/program"}})
+
+
+MUTE = """
+import anyio
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("mute")
+
+@server.prompt()
+async def wait() -> str:
+    await anyio.sleep_forever()
+
+@server.resource("wait://ever")
+async def ever() -> str:
+    await anyio.sleep_forever()
+
+server.run()
+"""
+
+
+@pytest.mark.parametrize("arguments", [("prompts", "mute__wait"), ("resources", "wait://ever")])
+@pytest.mark.parametrize("others", [{}, {"gone": {"command": "/nowhere/program"}}])
+def test_what_does_not_come_in_time_is_named_with_what_gives_it_more(
+    run: Run, write_configuration: Write, arguments: tuple[str, str], others: dict[str, object]
+):
+    servers = {"mute": {"command": sys.executable, "args": ["-c", MUTE], "tool_timeout_sec": 0.2}}
+    outcome = run(*arguments, "--config", write_configuration(servers | others))
+    told = f"Error: {arguments[1]}: no answer in time: `call_timeout` in the configuration gives it more time\n"
+    assert (outcome.code, outcome.errors) == (1, told)
 
 
 def test_prompts_are_listed_with_their_arguments_and_one_is_filled_in(run: Run, notes: Path):

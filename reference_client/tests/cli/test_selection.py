@@ -60,7 +60,7 @@ def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(
     file = write_configuration({"slow": hangs | {"tool_timeout_sec": 0.2}, "mute": silent | {"startup_timeout_sec": 1}})
     assert run("call", "slow__make_alpha", "--config", str(file), "--yes", "--json").json["error"] == {
         "type": "ServerTimeoutError",
-        "message": "no answer in time: --call-timeout lets it run longer",
+        "message": "slow__make_alpha: no answer in time: --call-timeout lets it run longer",
     }
     assert "mute failed: not ready after 1 seconds" in run("servers", "--config", str(file)).errors
     file = write_configuration({"slow": hangs | {"timeout": 600}})

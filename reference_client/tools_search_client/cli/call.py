@@ -18,7 +18,8 @@ from tools_search_client.cli.selection import (
     tool_argument,
     toolset_option,
 )
-from tools_search_client.errors import LocalError, ServerTimeoutError
+from tools_search_client.errors import LocalError
+from tools_search_client.remedies import naming
 from tools_search_client.text import one_line, printable, printable_json, shorten
 
 if TYPE_CHECKING:
@@ -107,10 +108,8 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
                     share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
                     show(f"{calling} {share} {message or ''}")
 
-                try:
+                with naming(tool.name, "--call-timeout lets it run longer"):
                     return tool, await servers.call(tool.name, fit, progress=progressed)
-                except ServerTimeoutError as error:
-                    raise ServerTimeoutError(f"{error}: --call-timeout lets it run longer") from error
 
     tool, result = run_until_signal(run)
     if as_json:

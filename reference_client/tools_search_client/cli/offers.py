@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import click
 from pydantic import BaseModel
@@ -13,12 +13,15 @@ from tools_search_client.cli import output
 from tools_search_client.cli.arguments import read_arguments
 from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import LocalError
+from tools_search_client.remedies import naming
 
 if TYPE_CHECKING:
     from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
 
     from tools_search_client.federation.federation import Federation
     from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem
+
+_MORE_TIME: Final = "`call_timeout` in the configuration gives it more time"
 
 
 @click.command(
@@ -50,7 +53,8 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
         if missing := [argument for argument in required if argument not in given]:
             takes = _stated_arguments(prompt.item)
             raise LocalError(f"{prompt.name} needs {' and '.join(missing)}: it takes {takes}")
-        return await servers.get_prompt(prompt.server, prompt.item.name, given)
+        with naming(prompt.name, _MORE_TIME):
+            return await servers.get_prompt(prompt.server, prompt.item.name, given)
 
     answer = selection.ask(ask)
     if isinstance(answer, GetPromptResult):
@@ -85,12 +89,14 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
         servers: Federation,
     ) -> tuple[FederatedOffers[Resource], FederatedOffers[ResourceTemplate]] | ReadResourceResult:
         if uri is not None and len(selection.configuration.servers) == 1:
-            return await servers.read_resource(selection.configuration.servers[0].name, uri)
+            with naming(uri, _MORE_TIME):
+                return await servers.read_resource(selection.configuration.servers[0].name, uri)
         listing = await servers.resources()
         if uri is None:
             return listing, await servers.resource_templates()
         resource = _meant(uri, [(str(found.item.uri), found.name, found) for found in listing.items], listing)
-        return await servers.read_resource(resource.server, str(resource.item.uri))
+        with naming(uri, _MORE_TIME):
+            return await servers.read_resource(resource.server, str(resource.item.uri))
 
     answer = selection.ask(ask)
     if isinstance(answer, ReadResourceResult):
