@@ -54,6 +54,8 @@ from tools_search_client.errors import ServerError as ServerError
 from tools_search_client.errors import ServerRefusedError as ServerRefusedError
 from tools_search_client.errors import ServerTimeoutError as ServerTimeoutError
 from tools_search_client.errors import ServerUnavailableError as ServerUnavailableError
+from tools_search_client.errors import SignInError as SignInError
+from tools_search_client.errors import SignInStep as SignInStep
 from tools_search_client.errors import ToolsSearchClientError as ToolsSearchClientError
 from tools_search_client.errors import UnauthorizedError as UnauthorizedError
 from tools_search_client.errors import UnknownToolError as UnknownToolError

@@ -169,6 +169,18 @@ class UnauthorizedError(ServerUnavailableError):
         super().__init__(text)
 
 
+SignInStep = Literal["registration", "redirect", "token", "other"]
+"""Which part of a sign-in failed: registering the client, waiting for the user, getting tokens, or another one."""
+
+
+class SignInError(ServerUnavailableError):
+    """A sign-in failed, other than by the user's choice. `step` says where, so that a host can say what to do."""
+
+    def __init__(self, reason: str, step: SignInStep = "other") -> None:
+        self.step: SignInStep = step
+        super().__init__(f"the sign-in failed: {reason}")
+
+
 class ConsentRefusedError(ServerError):
     """The user declined to sign in; asking again right away would not help."""
 

@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from tools_search_client.cli.completion import complete_argument
 from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Write
@@ -172,6 +174,13 @@ def test_links_that_form_a_loop_offer_nothing(complete: Any, tmp_path: Path):
 
 def test_no_file_is_offered_for_an_argument_that_is_json_or_has_no_value_yet(complete: Any):
     assert [complete("call", "x", begun) for begun in ("", "path", "path:=al")] == [[], [], []]
+
+
+def test_a_file_is_offered_also_where_its_name_has_a_line_break():
+    command = click.Context(click.Command("call"))
+    for begun in ("@two\nlines", "path=two\nlines"):
+        (offered,) = complete_argument(command, click.Argument(["arguments"]), begun)
+        assert (offered.value, offered.type) == ("two\nlines", "file")
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,9 @@ def test_a_server_that_asks_for_a_sign_in_is_searched_after_login_until_it_is_fo
     forgotten = run("login", "--url", url, "--forget", "--json")
     assert forgotten.json == {"servers": [{"server": url, "status": "signedOut", "failure": None}]}
     assert list((tmp_path / "tools-search-client" / "tokens").iterdir()) == []
+    again = run("login", "--url", url, "--forget", "--json")
+    assert again.json == {"servers": [{"server": url, "status": "notSignedIn", "failure": None}]}
+    assert (again.code, again.errors) == (0, f"{url}: was not signed in\n")
     assert run("search", "create an invoice", "--url", url).code == 1
 
 

@@ -32,6 +32,7 @@ from tools_search_client import (
     Redirect,
     Reply,
     ServerUnavailableError,
+    SignInError,
     ToolCall,
     ToolDiscovery,
     UnauthorizedError,
@@ -347,8 +348,12 @@ async def test_a_registered_client_signs_in_and_refreshes_with_its_secret_where_
     own = OAuth(store, client=OAuthClientInformationFull(client_id="own", client_secret="s3cret"))  # noqa: S106
     with anyio.fail_after(HANGING):
         async with loopback_redirect(browse, seconds=HANGING) as redirect:
-            with pytest.raises(ServerUnavailableError, match="the sign-in failed"):
+            with pytest.raises(SignInError, match="the sign-in failed: ") as unregistered:
                 await OAuth(store).sign_in(guarded.url, redirect)
+            unproved = OAuth(store, client=OAuthClientInformationFull(client_id="own"))  # it has a secret
+            with pytest.raises(SignInError, match="the sign-in failed: ") as refused:
+                await unproved.sign_in(guarded.url, redirect)
+            assert [error.value.step for error in (unregistered, refused)] == ["registration", "token"]
             guarded(events=[])
             assert await own.sign_in(guarded.url, redirect)
         async with open_server(HttpTarget(guarded.url), options(OAuth(store))) as tools:
@@ -451,11 +456,12 @@ async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, sto
     with anyio.fail_after(HANGING):
         for show, seconds, kind, told in (
             (browse, HANGING, ConsentRefusedError, "access_denied"),
-            (str, 0.1, ServerUnavailableError, "nobody signed in within 0.1 seconds"),
+            (str, 0.1, SignInError, "nobody signed in within 0.1 seconds"),
         ):
             async with loopback_redirect(show, seconds=seconds) as redirect:
                 with pytest.raises(kind, match=told) as error:
                     await OAuth(store).sign_in(guarded.url, redirect)
+                assert getattr(error.value, "step", "redirect") == "redirect"
                 assert "it last said" not in str(error.value)  # that it asks for a sign-in is no news
     assert not store.folder.exists()
 
@@ -466,8 +472,9 @@ async def test_after_a_sign_out_open_connections_and_the_store_have_no_tokens(
     with anyio.fail_after(HANGING):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             assert not (await tools.call("create_invoice")).is_error
-            await signed_in.sign_out(guarded.url)
+            assert await signed_in.sign_out(guarded.url)
             assert [*store.folder.iterdir()] == []
+            assert not await signed_in.sign_out(guarded.url)
             with pytest.raises(UnauthorizedError):
                 await tools.call("create_invoice")
             async with loopback_redirect(browse, seconds=HANGING) as redirect:

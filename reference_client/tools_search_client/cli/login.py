@@ -14,20 +14,20 @@ from tools_search_client.cli.completion import complete_server
 from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, as_json_option, epilog, print_json, print_note
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.selection import ServerSelection, server_options
-from tools_search_client.errors import HostError, ServerError
+from tools_search_client.errors import HostError, ServerError, SignInError, SignInStep
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull
 
 
-_REMEDIES: Final[Mapping[str, str]] = {
-    "Registration failed": "register a client there yourself and name it with --client-id. A server that does not use "
+_REMEDIES: Final[Mapping[SignInStep, str]] = {
+    "registration": "register a client there yourself and name it with --client-id. A server that does not use "
     "OAuth needs a header instead",
-    "Token exchange failed": "if you used --client-id, check it, and whether the client has a secret, for "
-    "--client-secret-env",
-    "nobody signed in": "run the command again; --wait gives you more time",
+    "redirect": "run the command again; --wait gives you more time",
 }
-"""What to do, by words of the reason for which a sign-in failed."""
+"""What to do, by the step in which a sign-in failed."""
+
+_CHECK_CLIENT: Final = "check --client-id, and whether the client has a secret, for --client-secret-env"
 
 
 @click.command(
@@ -37,7 +37,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
         "login github --client-id my-client --client-secret-env MY_SECRET --port 8765",
         exit_codes="""\b
 Exit codes:
-  0  you are signed in to every server that requires it, or signed out
+  0  you are signed in to every server that requires it, or to none with --forget
   1  a sign-in failed
   2  usage error: bad options or configuration, unknown server
   128 and up  ended by a signal: 130 is Ctrl-C""",
@@ -107,16 +107,16 @@ def login(
             name = entry.name or entry.target.url
             try:
                 if forget:
-                    await oauth.sign_out(entry.target)
-                    print_note(f"{name}: signed out")
-                    outcomes.append((name, "signedOut", None))
+                    had_tokens = await oauth.sign_out(entry.target)
+                    print_note(f"{name}: signed out" if had_tokens else f"{name}: was not signed in")
+                    outcomes.append((name, "signedOut" if had_tokens else "notSignedIn", None))
                     continue
                 async with loopback_redirect(_show, seconds=wait, port=port) as redirect:
                     asked = await oauth.sign_in(entry.target, redirect, options, scope=scope or "")
                 print_note(f"{name}: signed in" if asked else f"{name}: does not require signing in")
                 outcomes.append((name, "signedIn" if asked else "notRequired", None))
             except (ServerError, HostError) as error:
-                message = ": ".join([str(error), *(todo for words, todo in _REMEDIES.items() if words in str(error))])
+                message = _with_remedy(error, client_id)
                 print_note(f"{name}: {message}")
                 outcomes.append((name, "failed", message))
             except OSError as error:  # of the listener; those of a connection are a `ServerError`
@@ -131,6 +131,12 @@ def login(
             {"servers": [dict(zip(("server", "status", "failure"), outcome, strict=True)) for outcome in outcomes]}
         )
     return EXIT_FAILED if any(status == "failed" for _, status, _ in outcomes) else EXIT_OK
+
+
+def _with_remedy(error: ServerError | HostError, client_id: str | None) -> str:
+    step = error.step if isinstance(error, SignInError) else "other"
+    remedy = _CHECK_CLIENT if step == "token" and client_id is not None else _REMEDIES.get(step)
+    return f"{error}: {remedy}" if remedy else str(error)
 
 
 def _client(client_id: str | None, secret_variable: str | None) -> OAuthClientInformationFull | None:

@@ -54,6 +54,7 @@ from tools_search_client.errors import (
     ServerError,
     ServerRefusedError,
     ServerUnavailableError,
+    SignInError,
     UnauthorizedError,
     require_kind,
 )
@@ -325,7 +326,7 @@ def _quotation(ended: Ending, diagnostics: Diagnostics) -> str:
 
 def _explained(error: ServerError | HostError, quoted: str) -> ServerError | HostError:
     """Return why there is no connection, quoting the server's diagnostics if any."""
-    if isinstance(error, UnauthorizedError | HostError):
+    if isinstance(error, UnauthorizedError | SignInError | HostError):
         return error  # its message is already complete
     if isinstance(error, ServerRefusedError):
         error = ServerUnavailableError(f"the server rejected the MCP connection: {error}")

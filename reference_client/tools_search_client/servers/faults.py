@@ -13,7 +13,7 @@ from typing import Final, cast
 import anyio
 import httpx2
 from mcp import MCPError
-from mcp.client.auth import OAuthFlowError
+from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
 from tools_search_hosts.endings import connection_ended, malformed, timed_out
@@ -27,6 +27,8 @@ from tools_search_client.errors import (
     ServerRefusedError,
     ServerTimeoutError,
     ServerUnavailableError,
+    SignInError,
+    SignInStep,
     UnauthorizedError,
 )
 from tools_search_client.json_values import first_problem
@@ -145,7 +147,8 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
         case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
             return ServerUnavailableError(f"the connection ended: {ended}")
         case OAuthFlowError():
-            return ServerUnavailableError(f"the sign-in failed: {shorten(str(error), _CHALLENGE_CHARS)}")
+            steps: dict[type, SignInStep] = {OAuthRegistrationError: "registration", OAuthTokenError: "token"}
+            return SignInError(shorten(str(error), _CHALLENGE_CHARS), steps.get(type(error), "other"))
         case httpx2.HTTPStatusError() if (refused := refusal(error.response)) is not None:
             return refused
         case httpx2.HTTPStatusError():  # its text contains the address, which might include a key

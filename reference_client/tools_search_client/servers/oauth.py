@@ -45,6 +45,7 @@ from tools_search_client.errors import (
     HostError,
     LocalError,
     ServerUnavailableError,
+    SignInError,
     require_kind,
 )
 from tools_search_client.servers.connection import ConnectionOptions, open_server
@@ -127,6 +128,7 @@ class Redirect(Protocol):
 
         Raises:
             ConsentRefusedError: The user declined (`error=access_denied`).
+            TimeoutError: Nobody signed in in time.
             OAuthFlowError: The user did not sign in for another reason.
         """
         ...
@@ -193,7 +195,8 @@ class OAuth:
 
         Raises:
             ConsentRefusedError: The user declined.
-            ServerError: The server or its authorization server failed, or nobody signed in.
+            SignInError: The authorization server refused, or nobody signed in in time; `step` says which.
+            ServerError: The server failed.
             HostError: The token store or the redirect raised.
         """
         target = _target(server)
@@ -205,8 +208,11 @@ class OAuth:
         async with open_server(target, replace(options or ConnectionOptions(), auth=grant, follow_changes=False)):
             return grant.context.current_tokens is not None
 
-    async def sign_out(self, server: HttpTarget | str) -> None:
+    async def sign_out(self, server: HttpTarget | str) -> bool:
         """Delete a server's tokens, for open connections too. No request is sent.
+
+        Returns:
+            Whether there were any.
 
         Raises:
             HostError: The token store raised.
@@ -214,9 +220,15 @@ class OAuth:
         url = _target(server).url
         context = self._grants.setdefault(url, _StoredGrant(url, self, None)).context
         async with context.lock:  # so that no refresh stores them again
+            try:
+                was_stored = await self.store.load(url) is not None
+            except Exception:  # what cannot be read can still be deleted
+                was_stored = True
             with host_faults(_STORE):
                 await self.store.delete(url)
+            was_held = context.current_tokens is not None
             context.clear_tokens()
+        return was_stored or was_held
 
 
 def _target(server: HttpTarget | str) -> HttpTarget:
@@ -344,8 +356,11 @@ class _Grant(OAuthClientProvider):
     async def _await_redirect(self) -> AuthorizationCodeResult:
         if self._redirect is None:
             raise OAuthFlowError("there is no user to sign in")
-        with host_faults("the redirect", OAuthFlowError, ConsentRefusedError):
-            return await self._redirect(self._shown)
+        try:
+            with host_faults("the redirect", OAuthFlowError, ConsentRefusedError, TimeoutError):
+                return await self._redirect(self._shown)
+        except TimeoutError as error:
+            raise SignInError(str(error) or "nobody signed in in time", "redirect") from error
 
 
 class _StoredGrant(_Grant):
@@ -485,7 +500,8 @@ class LoopbackRedirect:
 
         Raises:
             ConsentRefusedError: The user declined.
-            OAuthFlowError: Nobody signed in in time, or the authorization server refused.
+            TimeoutError: Nobody signed in in time.
+            OAuthFlowError: The authorization server refused.
         """
         state = parse_qs(urlsplit(authorization_url).query).get("state", [""])[0]
         results: list[dict[str, str]] = []
@@ -509,7 +525,7 @@ class LoopbackRedirect:
                 tasks.start_soon(self._listener.serve, answer)
                 await in_daemon_thread(partial(self._show, authorization_url))
         if not results:
-            raise OAuthFlowError(f"nobody signed in within {self._seconds:g} seconds")
+            raise TimeoutError(f"nobody signed in within {self._seconds:g} seconds")
         if problem := results[0].get("error"):
             described = results[0].get("error_description")
             kind = ConsentRefusedError if problem == "access_denied" else OAuthFlowError
