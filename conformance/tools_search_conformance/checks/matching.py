@@ -150,7 +150,8 @@ async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
     if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
         return []
     try:
-        async with bench.serving(_UNUSUAL) as other:
+        # A process of its own, so that what the searches for tools left behind is not taken for the order of prompts.
+        async with bench.fresh(catalog=_UNUSUAL, own_process=True) as other:
             if settings_for(advertised_settings(await other.server.connection()), PROMPTS) is None:
                 return []
             by_prompts = other.searching(PROMPTS)
