@@ -259,23 +259,51 @@ class UnlistedUnreadable(Advertising):
 
 
 class UnlistedFound(Advertising):
-    """Finds a resource that is not listed, says so, and reads it, as any server may."""
+    """Finds resources that are not listed, says so, and reads them, as any server may."""
 
-    uri = "almanac://calendar/on-the-spot"
+    uris: tuple[str, ...] = ("almanac://calendar/on-the-spot",)
 
     def settings(self, settings: Json) -> Json:
         return {**settings, "resources": {**settings.get("resources", {}), "unlisted": True}}
 
+    def is_read(self, uri: str, era: str) -> bool:
+        return uri in self.uris
+
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         resources: list[Json] = member(outcome, "result").get("resources", [])
-        if method == "resources/read" and params.get("uri") == self.uri:
+        if method == "resources/read" and self.is_read(uri := params.get("uri", ""), era):
             caching = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if era == "2026-07-28" else {}
-            return {"result": {"contents": [{"uri": self.uri, "text": "Made when read."}], **caching}}
-        last = "result" in outcome and "nextCursor" not in outcome["result"]
-        if method == "resources/search" and last and 0 < len(resources) < min(params.get("limit", 10), _MAX_LIMIT):
-            made: Json = {"uri": self.uri, "name": "on the spot", "description": "Made when found."}
-            return {"result": {**outcome["result"], "resources": [*resources, made]}}
+            return {"result": {"contents": [{"uri": uri, "text": "Made when read."}], **caching}}
+        last = method == "resources/search" and resources and "nextCursor" not in outcome["result"]
+        if last and len(resources) + len(self.uris) <= min(params.get("limit", 10), _MAX_LIMIT):
+            made = [{"uri": uri, "name": "on the spot", "description": "Made when found."} for uri in self.uris]
+            return {"result": {**outcome["result"], "resources": [*resources, *made]}}
         return super().response(method, params, era, outcome)
+
+
+class UnlistedUnreadableInAnEra(UnlistedFound):
+    """Reads what it found for modern clients alone."""
+
+    def is_read(self, uri: str, era: str) -> bool:
+        return era == "2026-07-28" and super().is_read(uri, era)
+
+
+class LastOfManyUnlistedUnreadable(UnlistedFound):
+    """Finds more at once than it makes, and reads all but the last."""
+
+    uris = tuple(f"almanac://calendar/on-the-spot/{number}" for number in range(8))
+
+    def is_read(self, uri: str, era: str) -> bool:
+        return uri in self.uris[:-1]
+
+
+class UnlistedReadByDecodedUri(UnlistedFound):
+    """Decodes the URI that it is to read, and finds it encoded."""
+
+    uris = ("almanac://calendar/caf%C3%A9",)
+
+    def is_read(self, uri: str, era: str) -> bool:
+        return unquote(uri) in self.uris
 
 
 class UnlistedFoundAmidMistakes(UnlistedFound):

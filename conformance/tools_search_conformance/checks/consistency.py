@@ -35,6 +35,7 @@ from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 10
 _USED: Final = 6
+_READ: Final = 20
 _EXPANDED: Final = 2
 _VARIABLE: Final = re.compile(r"\{\w+\}")
 """A simple expression of a URI template."""
@@ -99,7 +100,7 @@ async def unlisted_stated(bench: Bench) -> None:
 @server_check(
     title="A found resource that is not listed can be read",
     sends="If the settings have `unlisted`, various and generated searches, also for URIs that listed templates expand"
-    " to, and `resources/read` of the found resources that are not listed.",
+    " to, and `resources/read` of up to 20 of the found resources that are not listed.",
     passes="A result for each `resources/read`.",
     methods=(RESOURCES.method,),
 )
@@ -113,7 +114,7 @@ async def unlisted_readable(bench: Bench) -> None:
         await bench.finds_unlisted(), "the settings do not say that searches return resources that are not listed"
     )
     await _judge_every_page(bench, collect, names=await _expansions(bench))
-    for uri in [*found][:_USED]:
+    for uri in [*found][:: -(-len(found) // _READ) or 1]:
         read = await bench.server.ask("resources/read", {"uri": uri})
         bench.expect_result(read, f"{uri!r} was found and is not listed, but resources/read", case=uri)
     bench.applies(bool(found), "every found resource is listed")
