@@ -65,12 +65,12 @@ prompts_unadvertised = wrong_settings(lambda settings: without(settings, "prompt
 resources_unadvertised_in_legacy = wrong_settings(lambda settings: without(settings, "resources"), "initialize")
 
 
-def _unserved(unserved: str, when: Callable[[], bool] = lambda: True) -> type[Fault]:
-    """Make a fault that does not know a method, or takes it for unknown at times."""
+def _unserved(unserved: str, when: Callable[[str], bool] = lambda _era: True) -> type[Fault]:
+    """Make a fault that does not know a method, or takes it for unknown in an era or at times."""
 
     class Unserved(Fault):
         def request(self, method: str, params: Json, era: str) -> Json:
-            if method == unserved and when():
+            if method == unserved and when(era):
                 raise RefusalError(-32601, "Method not found", method)
             return params
 
@@ -79,10 +79,14 @@ def _unserved(unserved: str, when: Callable[[], bool] = lambda: True) -> type[Fa
 
 templates_unserved = _unserved("resources/templates/search")
 prompts_unserved = _unserved("prompts/search")
+templates_unserved_in_legacy = _unserved("resources/templates/search", lambda era: era != "2026-07-28")
+resources_unserved_in_modern = _unserved("resources/search", lambda era: era == "2026-07-28")
 # Where the catalog has none of them.
-no_templates_unknown = _unserved("resources/templates/search", lambda: not served_catalog().get("resourceTemplates"))
-no_resources_unknown = _unserved("resources/search", lambda: not served_catalog().get("resources"))
-no_prompts_unknown = _unserved("prompts/search", lambda: not served_catalog().get("prompts"))
+no_templates_unknown = _unserved(
+    "resources/templates/search", lambda _era: not served_catalog().get("resourceTemplates")
+)
+no_resources_unknown = _unserved("resources/search", lambda _era: not served_catalog().get("resources"))
+no_prompts_unknown = _unserved("prompts/search", lambda _era: not served_catalog().get("prompts"))
 
 
 def _renamed(value: Json, old: str, new: str) -> Json:
