@@ -254,6 +254,14 @@ class AdvertisedAsText(Client):
         return json.loads(held) if isinstance(held, str) else held
 
 
+class AdvertisedAsNull(Client):
+    """Looks only whether there is a value."""
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        present = extensions_in(capabilities).get(EXTENSION_ID, False) is None
+        return {} if present else super().read_settings(capabilities)
+
+
 class FirstPlaceDecides(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         first = extensions_in(capabilities).get(EXTENSION_ID, {})
