@@ -12,7 +12,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search import ServerSettings
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, search_tools, server_settings
 from mcp_types import TextContent
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ async def test_an_example_is_searched_called_and_refuses_what_is_wrong(program: 
             await search_tools(client, "invoice", cursor="forged")
         assert refusal.value.code == -32602
         assert refusal.value.data["field"] == "cursor"
-        names = {tool.name async for tool in iter_tools(client, "wipe any invoice", limit=1)}
+        names = {tool.name async for page in iter_pages(client, "wipe any invoice", limit=1) for tool in page.tools}
     allowed: set[str] = {"list_invoices"} if (program, era) == ("lowlevel_search.py", "auto") else set()
     assert names == {"send_invoice", "cancel_invoice"} | allowed
     if program == "lowlevel_search.py":

@@ -48,6 +48,13 @@ def valid_tools(definitions: Iterable[Mapping[str, Any]]) -> list[Tool]:
     return tools
 
 
+def cache_hints(page: Mapping[str, Any]) -> tuple[int, Literal["private", "public"]]:
+    """Return for how many milliseconds, and for whom, a page may be cached. Anything invalid means 0, or `private`."""
+    ttl = page.get("ttlMs")
+    ttl_ms = ttl if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0 else 0
+    return ttl_ms, "public" if page.get("cacheScope") == "public" else "private"
+
+
 _REASONS: Final = {
     "missing": "is required",
     "string_type": "must be a string",

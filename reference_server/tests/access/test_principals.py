@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from clients import ToolListChanges, library, names, with_token
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
-from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp_ext_tools_search.client import iter_pages, search_tools, server_settings
 from mcp_types import (
     EmptyResult,
     ResourceUpdatedNotification,
@@ -94,7 +94,11 @@ def file(tmp_path: Path, raw: Any, tokens: dict[str, str]) -> Path:
 async def all_that_is_told(client: Client) -> dict[str, Any]:
     settings = server_settings(client)
     assert settings is not None
-    found = [(tool.name, (tool.meta or {})) async for tool in iter_tools(client, "branch log erase", limit=1)]
+    found = [
+        (tool.name, (tool.meta or {}))
+        async for page in iter_pages(client, "branch log erase", limit=1)
+        for tool in page.tools
+    ]
     return {
         "instructions": client.instructions,
         "topics": settings.topics,

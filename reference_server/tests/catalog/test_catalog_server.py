@@ -11,7 +11,7 @@ import anyio
 import pytest
 from clients import ToolListChanges, text_of, with_token
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp_ext_tools_search.client import iter_pages, search_tools, server_settings
 from mcp_types import INVALID_PARAMS, ToolListChangedNotification
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def test_the_bundled_catalog_is_listed_by_pages_searched_and_called(
         async with connect(transport, mode) as client:
             listed = await listing(client)
             settings = server_settings(client)
-            found = [tool.name async for tool in iter_tools(client, "transfer")]
+            found = [tool.name async for page in iter_pages(client, "transfer") for tool in page.tools]
             result = await client.call_tool("list_warehouses" if "list_warehouses" in found else found[0], {})
     assert settings is not None
     assert settings.catalog_size == len(listed) >= 200

@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 from clients import ToolListChanges, names, text_of
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, server_settings
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, server_settings
 from mcp_types import CallToolResult
 from tools_search_server.compat.always_available import ALWAYS_VARIABLE
 from tools_search_server.compat.list_changed import SessionList
@@ -65,7 +65,7 @@ async def test_the_session_flow_search_list_changed_list_call(
         ):
             yield client
             assert await names(other) == ["search_tools", "notes__jot"]  # a session sees what it has found itself
-            hits = [tool.name async for tool in iter_tools(plain, "scrape a webpage")]
+            hits = [tool.name async for page in iter_pages(plain, "scrape a webpage") for tool in page.tools]
             assert [tool["name"] for tool in (await find(other, "scrape a webpage"))["tools"]] == hits
 
     with anyio.fail_after(60):

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from clients import with_token
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, raw_request, server_settings
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, raw_request, server_settings
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import METHOD_NOT_FOUND, CallToolResult, TextContent, Tool
 from tools_search_server.access.principals import new_token, token_hash
@@ -207,7 +207,7 @@ async def test_a_search_is_that_of_the_plain_endpoint_for_each_caller(
                     with_token(f"{url}/meta-tools", tokens[name], mode) as meta,
                 ):
                     for query in ("scrape a webpage", "scribble", "internet", "desk", "save_page", "odd labels"):
-                        hits = [tool async for tool in iter_tools(plain, query)]
+                        hits = [tool async for page in iter_pages(plain, query) for tool in page.tools]
                         found = await ask(meta, "search_tools", query=query, max_results=50)
                         assert [tool["name"] for tool in found["tools"]] == [tool.name for tool in hits]
                         assert found["metadata"]["filtered_count"] == len(hits)

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,9 @@ async def test_a_ring_of_gateways_is_broken_where_it_would_close(
             ]
             while (listed := (await names(a), await names(b))) not in whole:  # noqa: ASYNC110
                 await anyio.sleep(0.1)
-            found = [{tool.name async for tool in iter_tools(one, "plain tool")} for one in (a, b)]
+            found = [
+                {tool.name async for page in iter_pages(one, "plain tool") for tool in page.tools} for one in (a, b)
+            ]
     assert found == [*listed]
 
 

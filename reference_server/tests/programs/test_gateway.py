@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp_ext_tools_search.client import iter_pages, search_tools, server_settings
 from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotification
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
@@ -55,7 +55,7 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
         async with connect(transport, mode, *arguments) as client:
             settings = server_settings(client)
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            found = [tool async for tool in iter_tools(client, "plain")]
+            found = [tool async for page in iter_pages(client, "plain") for tool in page.tools]
             result = await client.call_tool(found[0].name)
             await client.call_tool("busy__count", progress_callback=progress)
             with pytest.raises(MCPError) as unknown:

@@ -12,7 +12,7 @@ import pytest
 from clients import ToolListChanges, call, names, server_entry, wait_for
 from mcp import Client
 from mcp.server.subscriptions import ResourceUpdated
-from mcp_ext_tools_search.client import iter_tools
+from mcp_ext_tools_search.client import iter_pages
 from mcp_types import (
     EmptyResult,
     ResourceUpdatedNotification,
@@ -67,7 +67,7 @@ async def test_servers_are_started_stopped_and_restarted_as_the_file_says_and_th
             gone = int((folder / "pid").read_text())
             write({"mcpServers": second})
             await wait_for(client, ["new__fresh", "kept__plain", "other__two", "broken__mended"])
-            found = [tool.name async for tool in iter_tools(client, "plain tool")]
+            found = [tool.name async for page in iter_pages(client, "plain tool") for tool in page.tools]
             after = await call(client, "kept__plain")
             await until(lambda: not is_alive(gone))
             write({"mcpServers": first})

@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 from clients import ToolListChanges, server_entry, text_of, with_token
 from mcp import Client, MCPError, StdioServerParameters
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, search_tools, server_settings
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, Tool
 from tools_search_hosts import qualified_name
 from tools_search_server.access.principals import new_token, token_hash
@@ -89,7 +89,7 @@ async def all_listed(client: Client) -> list[Tool]:
 
 
 async def found_names(client: Client, query: str, limit: int = 50) -> list[str]:
-    return [tool.name async for tool in iter_tools(client, query, limit=limit)]
+    return [tool.name async for page in iter_pages(client, query, limit=limit) for tool in page.tools]
 
 
 @EVERY_ERA
@@ -100,7 +100,7 @@ async def test_a_vast_server_is_listed_and_searched_with_the_others_as_one(
         async with open_gateway(mode, {"mcpServers": {"vast": vast, "site": labeled}}) as client:
             settings = server_settings(client)
             listed = await all_listed(client)
-            hits = [tool async for tool in iter_tools(client, "page", limit=50)]
+            hits = [tool async for page in iter_pages(client, "page", limit=50) for tool in page.tools]
             by_pages = await found_names(client, "page", limit=3)
             exact = await found_names(client, "vast__weather_8")
             altered = await found_names(client, SPACED)
@@ -230,7 +230,7 @@ async def test_one_of_which_somebody_new_sees_a_part_is_indexed_without_a_restar
             with suppress(Exception):  # refused until the file is read
                 async with with_token(url, tokens["part"]) as client:
                     listed = [tool.name for tool in await all_listed(client)]
-                    found = [tool.name async for tool in iter_tools(client, "weather")]
+                    found = [tool.name async for page in iter_pages(client, "weather") for tool in page.tools]
     assert sorted(listed) == ["vast__invoice_1", "vast__weather_0"]
     assert found == ["vast__weather_0"]
 

@@ -15,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb, raw_request
-from mcp_ext_tools_search.types import first_problem
+from mcp_ext_tools_search.types import cache_hints, first_problem
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
     if version not in MODERN_PROTOCOL_VERSIONS:
         page = {name: value for name, value in page.items() if name not in MODERN_ONLY}
     else:  # the revision requires these members, and the SDK would refuse a page without them
-        page = {"resultType": "complete"} | page | _hints(page)
+        ttl_ms, scope = cache_hints(page)
+        page = {"resultType": "complete"} | page | {"ttlMs": ttl_ms, "cacheScope": scope}
     listed: object = page.get("tools")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     try:
@@ -59,13 +60,6 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
                 logger.info("a tool is left out: its definition is invalid at %r", place)
     result.tools = absorb(client.session, result.tools)
     return ListedPage(result, len(entries) - len(result.tools))
-
-
-def _hints(page: dict[str, Any]) -> dict[str, Any]:
-    """Return how long, and for whom, a page may be cached; a missing or invalid hint counts as 0 or `private`."""
-    ttl, scope = page.get("ttlMs"), page.get("cacheScope")
-    is_time = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
-    return {"ttlMs": ttl if is_time else 0, "cacheScope": "public" if scope == "public" else "private"}
 
 
 def _valid(page: dict[str, Any], version: str) -> ListToolsResult:

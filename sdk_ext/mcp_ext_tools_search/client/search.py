@@ -212,25 +212,6 @@ async def iter_pages(
             raise InvalidSearchResultError(f"{without_new} pages in a row without anything new")
 
 
-async def iter_tools(
-    target: Target,
-    query: str,
-    *,
-    limit: int | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
-) -> AsyncIterator[Tool]:
-    """Yield every matching tool once, best first. `limit` applies to each page, not to the total.
-
-    Raises what `iter_pages` raises.
-    """
-    names: set[str] = set()
-    async for page in iter_pages(target, query, limit=limit, timeout=timeout):
-        for tool in page.tools:
-            if tool.name not in names:
-                names.add(tool.name)
-                yield tool
-
-
 async def _repeated_while_busy(ask: Callable[[], Awaitable[ResultT]], patience: float) -> ResultT:
     latest = min(anyio.current_time() + patience, anyio.current_effective_deadline())
     busy = 0

@@ -22,10 +22,9 @@ STOP_WORDS: Final = frozenset(" ".join(_LEXICON["stopWords"]).split())
 """Function words and polite words, case folded, which do not count in a query that has any other word."""
 
 VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["verbGroups"])
-CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"])
-"""Definitions use two characters for what people say with one. No verb leads to a single, ambiguous character."""
+OTHER_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"] + _LEXICON["nounGroups"])
+"""Words for the same operation or thing. No word leads to a single Chinese character, which is ambiguous."""
 
-NOUN_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["nounGroups"])
 EVERYDAY: Final[Sequence[tuple[str, str]]] = [tuple(line.split(": ")) for line in _LEXICON["everyday"]]
 """Words of definitions, each with the words, and pairs of words (`how-many`), that people use instead."""
 
@@ -248,7 +247,7 @@ def _trigrams(word: str) -> frozenset[str]:
 @cache  # computed in the first search, because many servers are never searched
 def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
     related: dict[str, dict[str, None]] = {}
-    for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:
+    for group in VERB_GROUPS + OTHER_GROUPS:
         stems = dict.fromkeys(map(stem, group.split()))
         for word in stems:
             related.setdefault(word, {}).update(other for other in stems.items() if not is_character(other[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from mcp.server.context import ServerRequestContext
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.server.errors import ServerSetupError
-from mcp_ext_tools_search.types import TOOLS, Primitive
+from mcp_ext_tools_search.types import TOOLS, Primitive, cache_hints
 
 MAX_PAGES: Final = 10_000
 """Maximum number of pages of one listing."""
@@ -32,48 +32,37 @@ list_page_of_search: ContextVar[tuple[ServerSession, ListPage] | None] = Context
 """Lists for the running search. The session identifies the caller, since contexts are copied into other tasks."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Listing:
-    """All tools, or other items, that one caller sees, as sent over the wire to that caller.
+    """All tools, or other items, that one caller sees, as sent over the wire to that caller."""
 
-    `items` has them by key, in list order. If two have the same key, the first counts.
-    """
-
-    primitive: Primitive[Any] = TOOLS
-    items: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    ttl_ms: int | None = None  # the shortest time for which a page may be cached; `None` before the first page
-    cache_scope: Literal["public", "private"] = "public"  # `private` where any page is
-
-    def add(self, page: dict[str, Any]) -> None:
-        """Add one page, ignoring entries without a key."""
-        for entry in cast("list[Any]", page.get(self.primitive.member) or []):
-            item = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-            if isinstance(key := item.get(self.primitive.key), str):
-                self.items.setdefault(key, item)
-        stated = page.get("ttlMs")
-        # A page that says nothing usable may not be cached.
-        ttl_ms = stated if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0 else 0
-        self.ttl_ms = ttl_ms if self.ttl_ms is None else min(self.ttl_ms, ttl_ms)
-        if page.get("cacheScope") != "public":
-            self.cache_scope = "private"
+    items: dict[str, dict[str, Any]]  # by key, in list order: of two with the same key, the first
+    ttl_ms: int  # the shortest time for which a page may be cached
+    cache_scope: Literal["public", "private"]  # `private` if any page is
 
 
 async def read_listing(list_page: ListPage, primitive: Primitive[Any] = TOOLS) -> Listing:
-    """Read all pages.
+    """Read all pages, ignoring entries without a key.
 
     Raises:
         ServerSetupError: The listing repeats a cursor or does not end within `MAX_PAGES`.
     """
-    listing = Listing(primitive)
+    pages: list[dict[str, Any]] = []
 
     async def read_page(cursor: str | None) -> str | None:
-        page = await list_page(cursor)
-        listing.add(page)
-        return page.get("nextCursor")
+        pages.append(await list_page(cursor))
+        return pages[-1].get("nextCursor")
 
     if problem := await follow_cursors(read_page, MAX_PAGES):
         raise ServerSetupError(f"the {primitive.list_method} handler {problem}")
-    return listing
+    items: dict[str, dict[str, Any]] = {}
+    for page in pages:
+        for entry in cast("list[Any]", page.get(primitive.member) or []):
+            item = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+            if isinstance(key := item.get(primitive.key), str):
+                items.setdefault(key, item)
+    ttls, scopes = zip(*map(cache_hints, pages), strict=True)
+    return Listing(items, min(ttls), "private" if "private" in scopes else "public")
 
 
 def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:

@@ -90,7 +90,7 @@ class ListingSearch:
         """Return the items in the caller's listing that fit `query`."""
         listing = await read_listing(caller_listing(ctx))
         hits = await self.rank(listing.items, query, lambda: self._ranker(valid_tools(listing.items.values())))
-        return Answer(hits, listing.items, listing.ttl_ms or 0, listing.cache_scope)
+        return Answer(hits, listing.items, listing.ttl_ms, listing.cache_scope)
 
     async def rank(
         self, items: Mapping[str, dict[str, Any]], query: str, index: Callable[[], ToolIndex]

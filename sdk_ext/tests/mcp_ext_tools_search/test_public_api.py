@@ -32,7 +32,6 @@ def test_the_public_names_are_these() -> None:
         "hit_metadata",
         "is_for_model",
         "iter_pages",
-        "iter_tools",
         "list_page",
         "raw_request",
         "read_pages",

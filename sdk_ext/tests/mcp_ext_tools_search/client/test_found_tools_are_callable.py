@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp_ext_tools_search.client import iter_tools, list_page, search_tools
+from mcp_ext_tools_search.client import iter_pages, list_page, search_tools
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
@@ -82,7 +82,7 @@ async def test_a_tool_with_an_invalid_header_is_left_out_on_modern_connections(
     connect: Connect, serve_http: ServeHttp, era: str
 ) -> None:
     async with _connected(connect, serve_http, "http") as client:
-        found = {tool.name async for tool in iter_tools(client, "invoice")}
+        found = {tool.name async for page in iter_pages(client, "invoice") for tool in page.tools}
     assert found == ({"send_invoice"} if era == "auto" else {"send_invoice", "print_invoice"})
 
 

@@ -10,7 +10,8 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.server import Server
-from mcp_ext_tools_search.client import InvalidSearchResultError, iter_pages, iter_tools, read_pages
+from mcp_ext_tools_search.client import InvalidSearchResultError, iter_pages, read_pages
+from mcp_ext_tools_search.types import TOOLS
 
 pytestmark = pytest.mark.anyio
 
@@ -39,10 +40,11 @@ async def test_every_tool_of_every_page_comes_once(connect: Connect, lying: Lyin
         return pages[params.get("cursor")]
 
     async with connect(lying(answer)) as client:
-        assert [tool.name async for tool in iter_tools(client, "invoice", limit=3)] == ["a", "b", "c"]
-        assert [len(page.tools) async for page in iter_pages(client, "invoice", limit=3)] == [2, 0, 2]
+        found = [page async for page in iter_pages(client, "invoice", limit=3)]
+    assert list(TOOLS.by_key(*found)) == ["a", "b", "c"]
+    assert [len(page.tools) for page in found] == [2, 0, 2]
     first = {"query": "invoice", "limit": 3}
-    assert asked[:3] == [first, {**first, "cursor": "1"}, {**first, "cursor": ""}]
+    assert asked == [first, {**first, "cursor": "1"}, {**first, "cursor": ""}]
 
 
 async def test_a_page_is_asked_for_when_it_is_wanted(connect: Connect, lying: Lying) -> None:
@@ -53,8 +55,8 @@ async def test_a_page_is_asked_for_when_it_is_wanted(connect: Connect, lying: Ly
         return {"tools": [_tool(f"tool_{len(asked)}")], "nextCursor": str(len(asked))}
 
     async with connect(lying(answer)) as client:
-        async for tool in iter_tools(client, "invoice"):
-            if tool.name == "tool_3":
+        async for page in iter_pages(client, "invoice"):
+            if page.tools[0].name == "tool_3":
                 break
     assert len(asked) == 3
 
@@ -70,7 +72,7 @@ async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, 
 
     async with connect(lying(answer)) as client:
         with pytest.raises(InvalidSearchResultError, match="50 pages in a row"):
-            [tool async for tool in iter_tools(client, "invoice")]
+            [page async for page in iter_pages(client, "invoice")]
     assert turn == 51
 
 

@@ -5,33 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.server.listing import Listing
+from mcp_ext_tools_search.server.listing import Listing, read_listing
+
+pytestmark = pytest.mark.anyio
 
 PUBLIC: dict[str, Any] = {"tools": [], "ttlMs": 5_000, "cacheScope": "public"}
 NO_TOOLS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": [None, 7, [], {}, {"name": None}]}]
 
 
+async def _listing(*pages: dict[str, Any]) -> Listing:
+    async def list_page(cursor: str | None) -> dict[str, Any]:
+        place = int(cursor or 0)
+        return pages[place] | ({"nextCursor": str(place + 1)} if place + 1 < len(pages) else {})
+
+    return await read_listing(list_page)
+
+
 @pytest.mark.parametrize("unclear", [{}, {"cacheScope": None}, {"cacheScope": "shared"}, {"cacheScope": "private"}])
-def test_a_page_that_does_not_say_public_makes_the_answer_private(unclear: dict[str, Any]) -> None:
-    listing = Listing()
-    listing.add(PUBLIC)
-    assert listing.cache_scope == "public"
-    listing.add({"tools": [], "ttlMs": 5_000, **unclear})
-    listing.add(PUBLIC)
-    assert listing.cache_scope == "private"
+async def test_a_page_that_does_not_say_public_makes_the_answer_private(unclear: dict[str, Any]) -> None:
+    assert (await _listing(PUBLIC, PUBLIC)).cache_scope == "public"
+    assert (await _listing(PUBLIC, {"tools": [], "ttlMs": 5_000, **unclear}, PUBLIC)).cache_scope == "private"
 
 
 @pytest.mark.parametrize("unusable", [{}, {"ttlMs": None}, {"ttlMs": True}, {"ttlMs": -1}, {"ttlMs": "60"}])
-def test_a_page_that_gives_no_usable_time_may_not_be_cached(unusable: dict[str, Any]) -> None:
-    listing = Listing()
-    listing.add(PUBLIC)
-    assert listing.ttl_ms == 5_000
-    listing.add({"tools": [], "cacheScope": "public", **unusable})
-    assert listing.ttl_ms == 0
+async def test_a_page_that_gives_no_usable_time_may_not_be_cached(unusable: dict[str, Any]) -> None:
+    assert (await _listing(PUBLIC, PUBLIC)).ttl_ms == 5_000
+    assert (await _listing(PUBLIC, {"tools": [], "cacheScope": "public", **unusable})).ttl_ms == 0
 
 
 @pytest.mark.parametrize("page", NO_TOOLS)
-def test_what_is_no_tool_is_passed_over(page: dict[str, Any]) -> None:
-    listing = Listing()
-    listing.add(page)
-    assert listing.items == {}
+async def test_what_is_no_tool_is_passed_over(page: dict[str, Any]) -> None:
+    assert (await _listing(page)).items == {}

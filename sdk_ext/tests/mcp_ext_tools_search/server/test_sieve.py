@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
-from mcp_ext_tools_search.client import iter_tools
+from mcp_ext_tools_search.client import iter_pages
 from mcp_ext_tools_search.server import install, sieve_tools
 from mcp_types import ListToolsResult, PaginatedRequestParams, Tool
 
@@ -36,5 +36,5 @@ async def test_a_sieved_listing_is_searched_in_both_eras(connect: Connect, era: 
     server = Server("catalog", on_list_tools=list_tools)
     install(server)
     async with connect(server) as client:
-        found = {tool.name async for tool in iter_tools(client, "invoice")}
+        found = {tool.name async for page in iter_pages(client, "invoice") for tool in page.tools}
     assert found == ({"send_invoice"} if era == "legacy" else {"send_invoice", "list_invoices"})

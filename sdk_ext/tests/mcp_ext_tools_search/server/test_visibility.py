@@ -15,7 +15,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
-from mcp_ext_tools_search.client import iter_tools, search_tools
+from mcp_ext_tools_search.client import iter_pages, search_tools
 from mcp_ext_tools_search.server import install
 from mcp_types import ErrorData, ListToolsResult, Tool
 
@@ -71,7 +71,7 @@ everywhere = pytest.mark.parametrize("installed", [_standing_first, _standing_la
 
 
 async def _found(client: Client) -> set[str]:
-    return {tool.name async for tool in iter_tools(client, EVERYONE, limit=1)}
+    return {tool.name async for page in iter_pages(client, EVERYONE, limit=1) for tool in page.tools}
 
 
 @everywhere
