@@ -56,9 +56,9 @@ class Catalog:
         needed = [{server for server, _ in task.needed} for task in tasks]
         chosen: set[str] = set()
         while len(chosen) < min(count, len(self.servers)):
-            missing = [one - chosen for one in needed if not one <= chosen]
+            missing = [servers - chosen for servers in needed if not servers <= chosen]
             ranks = {
-                server: (sum(one == {server} for one in missing), sum(server in one for one in missing))
+                server: (sum(servers == {server} for servers in missing), sum(server in servers for servers in missing))
                 for server in sorted(self.servers)
                 if server not in chosen
             }
@@ -108,7 +108,7 @@ def read_catalog(
     tasks: list[Task] = []
     for key, task in read.items():
         starts = [start for start in steps if key.startswith(start) and not _STEP.fullmatch(key)]
-        numbered = sorted((one for start in starts[:1] for one in steps[start]), key=lambda one: one[0])
+        numbered = sorted((step for start in starts[:1] for step in steps[start]), key=lambda step: step[0])
         ordered = tuple(step for _, step in numbered)
         if len(ordered) > 1:
             tasks.append(Task(task.text, frozenset[ToolKey]().union(*(step.needed for step in ordered)), ordered))

@@ -94,7 +94,9 @@ def main(
     figures = [_report(name, split, own) for name, own in measured.items()]
     write_figures(figures, silence_tables if thresholds else retrieval_tables, json_file)
     if run_file:
-        rows = ({"id": one.query.id, "ranked": one.ranked} for own in measured[rankers[0]] for one in own.answers)
+        rows = (
+            {"id": answer.query.id, "ranked": answer.ranked} for own in measured[rankers[0]] for answer in own.answers
+        )
         run_file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
@@ -102,23 +104,23 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
     """Return a ranking's figures: for each dataset, and as unweighted means over the datasets."""
     rows = [
         {
-            "dataset": one.dataset,
-            "tools": one.tools,
-            "queries": len(one.qualities),
-            "ndcg": asdict(mean(_ndcg(one))),
-            "unservable": len(one.silent(is_served=False)),
-            "silent": fmean(one.silent(is_served=False) or [0.0]),
-            **asdict(mean_quality(one.qualities)),
-            "slices": {name: _slice(own) for name, own in one.slices.items()},
+            "dataset": measurement.dataset,
+            "tools": measurement.tools,
+            "queries": len(measurement.qualities),
+            "ndcg": asdict(mean(_ndcg(measurement))),
+            "unservable": len(measurement.silent(is_served=False)),
+            "silent": fmean(measurement.silent(is_served=False) or [0.0]),
+            **asdict(mean_quality(measurement.qualities)),
+            "slices": {name: _slice(own) for name, own in measurement.slices.items()},
         }
-        for one in measurements
+        for measurement in measurements
     ]
     rightly, wrongly = (
-        [own for one in measurements if (own := one.silent(is_served=is_served))] or [[0.0]]
+        [own for measurement in measurements if (own := measurement.silent(is_served=is_served))] or [[0.0]]
         for is_served in (False, True)
     )
     means = {
-        **asdict(mean_quality([mean_quality(one.qualities) for one in measurements])),
+        **asdict(mean_quality([mean_quality(measurement.qualities) for measurement in measurements])),
         "ndcg": asdict(mean(*map(_ndcg, measurements))),
         "silent": asdict(mean(*rightly)),
         "wrongly_silent": asdict(mean(*wrongly)),
@@ -128,18 +130,18 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
 
 def _slice(answers: Sequence[Answer]) -> dict[str, Any]:
     """Return the figures for one kind of request; `silent` is the share with an empty answer."""
-    qualities = [one.quality for one in answers if one.quality is not None]
+    qualities = [answer.quality for answer in answers if answer.quality is not None]
     figures = {
-        "silent": [float(not one.ranked) for one in answers],
-        "ndcg": [one.ndcg_at_10 for one in qualities],
-        "first": [float(one.reciprocal_rank == 1) for one in qualities],
-        "among_five": [float(one.reciprocal_rank >= 1 / 5) for one in qualities],
+        "silent": [float(not answer.ranked) for answer in answers],
+        "ndcg": [quality.ndcg_at_10 for quality in qualities],
+        "first": [float(quality.reciprocal_rank == 1) for quality in qualities],
+        "among_five": [float(quality.reciprocal_rank >= 1 / 5) for quality in qualities],
     }
     return {"queries": len(answers), **{name: asdict(mean(values)) for name, values in figures.items() if values}}
 
 
 def _ndcg(measurement: Measurement) -> Sequence[float]:
-    return [one.ndcg_at_10 for one in measurement.qualities] or [0.0]
+    return [quality.ndcg_at_10 for quality in measurement.qualities] or [0.0]
 
 
 if __name__ == "__main__":

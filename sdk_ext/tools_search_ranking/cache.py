@@ -189,7 +189,7 @@ class IndexCache:
             self._indexes.move_to_end(key)
             if len(self._indexes) > _KEPT_INDEXES:
                 self._indexes.popitem(last=False)
-            others = [one.result() for one in self._indexes.values() if one.done() and not one.exception()]
+            others = [task.result() for task in self._indexes.values() if task.done() and not task.exception()]
         if is_new:
             try:
                 pending.set_result(_index(catalog, self._ranker, others))

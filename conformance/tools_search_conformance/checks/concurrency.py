@@ -172,7 +172,7 @@ def _goes_on(first: Exchange, following: Exchange, whole: Sequence[str]) -> bool
     """Return whether a second page can follow a first one. `whole` are the search's first tools, as far as known."""
     page, before = _page(following), _names(first)
     known = [*zip(page.keys if page else (), whole[len(before) :], strict=False)]
-    return page is not None and {*before}.isdisjoint(page.keys) and all(one == other for one, other in known)
+    return page is not None and {*before}.isdisjoint(page.keys) and all(left == other for left, other in known)
 
 
 def _cursor(exchange: Exchange) -> str | None:
@@ -292,11 +292,11 @@ def _described(exchange: Exchange) -> str:
     return exchange.describe() if exchange.result is None else f"the page {_names(exchange)}"
 
 
-def _agree(one: Exchange, other: Exchange) -> bool:
+def _agree(first: Exchange, other: Exchange) -> bool:
     """Return whether two answers to the same request agree, except for the length of the page."""
-    pages = [page for page in (_page(one), _page(other)) if page is not None]
+    pages = [page for page in (_page(first), _page(other)) if page is not None]
     if len(pages) < 2:
-        return not pages and one.describe() == other.describe()
+        return not pages and first.describe() == other.describe()
     shorter, longer = sorted(pages, key=lambda page: len(page.keys))
     as_long = len(shorter.keys) == len(longer.keys)
     return longer.keys[: len(shorter.keys)] == shorter.keys and (as_long or shorter.next_cursor is not None)
@@ -354,8 +354,8 @@ async def busy_refusal(bench: Bench) -> None:
 async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
     """Return a bench whose fixture delays searches, and the keys of two of its items."""
     other = await bench.fixture("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)}))
-    one, another = Vocabulary((await other.nonempty_listing()).items, other.primitive.key).keys[:2]
-    return other, one, another
+    key, other_key = Vocabulary((await other.nonempty_listing()).items, other.primitive.key).keys[:2]
+    return other, key, other_key
 
 
 async def _open_connections(connection: Connection, seconds: float) -> None:
@@ -448,11 +448,11 @@ async def cancelled_not_answered(bench: Bench) -> None:
     http = bench.cell.transport == "http"
     by_closing = "over modern HTTP, a client cancels a search by closing the response"
     bench.applies(not bench.cell.is_modern_http, by_closing)
-    other, one, another = await _delayed(bench)
+    other, key, other_key = await _delayed(bench)
     _, opening = await other.server.opening()
     session = not http or "mcp-session-id" in opening.answer.headers
     other.applies(session, "the server keeps no session, so it cannot know whose search is cancelled")
-    cancelled, (second, third) = await _cancel(other, one, later=(another, another))
+    cancelled, (second, third) = await _cancel(other, key, later=(other_key, other_key))
     for exchange in (second, third):
         other.require(exchange.replied, f"a search after a cancelled one got {exchange.describe()}", exchange)
     slow = second.milliseconds >= _NOT_DELAYED_MS
@@ -462,7 +462,7 @@ async def cancelled_not_answered(bench: Bench) -> None:
     answered = cancelled is not None and (cancelled.result is not None if http else cancelled.replied)
     decisive = cancelled if cancelled is not None and answered else third
     what = f"a search got {decisive.describe()} although it had been cancelled"
-    other.expect(not answered, decisive, what, case=f"query {one!r}, cancelled")
+    other.expect(not answered, decisive, what, case=f"query {key!r}, cancelled")
 
 
 @server_check(

@@ -163,19 +163,20 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
     search is also sent twice in a row there.
     """
     words = (await bench.vocabulary()).broad(_WORDS)
-    pairs = [(one, two) for one, two in combinations(words, 2) if len(one) == len(two)] or [*combinations(words, 2)]
+    every = [*combinations(words, 2)]
+    pairs = [pair for pair in every if len(pair[0]) == len(pair[1])] or every
     async with bench.undeclaring() as other:
         await other.server.known_listing()  # as on this one
         await _expect_repeated(other, await bench.query_with_matches(), _RESTS, words[-1])
-        for one, two in pairs[:1]:
-            for query in (one, two, f"{_NOT_SO_LONG} {one}", f"{_NOT_SO_LONG} {two}"):
+        for first, second in pairs[:1]:
+            for query in (first, second, f"{_NOT_SO_LONG} {first}", f"{_NOT_SO_LONG} {second}"):
                 if _names(await _ask(bench, query)) != _names(await _ask(other, query)):
                     return  # each process may have its own order; see deterministic
-            alike = (f"{_LONG} {one}", f"{_LONG} {two}"), (f"{one} {_LONG}", f"{two} {_LONG}")
-            hashed = f"{NONSENSE} {one}"
-            queries = (*alike, (hashed, _with_hash_of(hashed, two)))
+            alike = (f"{_LONG} {first}", f"{_LONG} {second}"), (f"{first} {_LONG}", f"{second} {_LONG}")
+            hashed = f"{NONSENSE} {first}"
+            queries = (*alike, (hashed, _with_hash_of(hashed, second)))
             params: list[tuple[JsonObject, JsonObject]] = [({"query": a}, {"query": b}) for a, b in queries]
-            params.append(({"query": one, "limit": 11}, {"query": f"{one}1", "limit": 1}))  # equal if joined
+            params.append(({"query": first, "limit": 11}, {"query": f"{first}1", "limit": 1}))  # equal if joined
             for pair in params:
                 answers = [await _ask(bench, **each) for each in pair]
                 for each, here in zip(pair[::-1], answers[::-1], strict=True):
@@ -186,7 +187,7 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                     )
                     bench.expect(shown == wanted, here, message, case=f"params {json_text(each):.1100}")
             for each in bench.others_served:
-                query = f"{one} {each.method}"
+                query = f"{first} {each.method}"
                 answer = await _ask(bench, query)
                 await _ask(other.searching(each.primitive), query)
                 shown, wanted = _names(await _ask(other, query)), _names(answer)
@@ -208,52 +209,52 @@ def _with_hash_of(text: str, other: str) -> str:
 
 
 async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
-    one = await bench.query_with_matches()
-    other = next((word for word in (await bench.vocabulary()).broad(2) if word != one), "anything")
-    first = await bench.server.search({"query": one})
-    bench.require_result(first, f"a search for {one!r}")
+    query = await bench.query_with_matches()
+    other = next((word for word in (await bench.vocabulary()).broad(2) if word != query), "anything")
+    first = await bench.server.search({"query": query})
+    bench.require_result(first, f"a search for {query!r}")
     # A search for one of the compared tools, but not the first, which servers might then rank first.
     keys = [*(await bench.vocabulary()).keys, *_names(first)[1:]]
     named = next((key for key in keys[::-1] if is_query(key)), other)
-    again = await bench.server.search({"query": one})
-    plain = [await _interrupted(bench, one, None) for _ in range(2)]
+    again = await bench.server.search({"query": query})
+    plain = [await _interrupted(bench, query, None) for _ in range(2)]
     found = any(map(items_in, plain[0]))
-    bench.require(found, f"the query {one!r} found nothing", first)
+    bench.require(found, f"the query {query!r} found nothing", first)
     # The order is only a SHOULD: if it varies anyway, another difference proves nothing.
     same_twice = [*map(_names, [first, *plain[0]])] == [*map(_names, [again, *plain[1]])]
     if not same_twice:
-        await _expect_repeated(bench, one, _GAPS, named)
+        await _expect_repeated(bench, query, _GAPS, named)
     bench.applies(same_twice, "identical requests return different tools even in the same order; see deterministic")
-    last, case = plain[0][-1], f"query {one!r}, after the same one with limit 1"
+    last, case = plain[0][-1], f"query {query!r}, after the same one with limit 1"
     message = f"the search returned {_names(first)}, but after the same search with limit 1 {_names(last)}"
     bench.expect(_names(last) == _names(first), last, message, case=case)
     betweens: tuple[JsonObject, ...] = (
-        {"query": other, "limit": 1}, {"query": named}, {"query": " "}, {"query": one, "limit": 2},
-        {"query": one, "cursor": "none"},
+        {"query": other, "limit": 1}, {"query": named}, {"query": " "}, {"query": query, "limit": 2},
+        {"query": query, "cursor": "none"},
     )  # fmt: skip
-    same_of_others = [(each, {"query": one, "limit": 1}) for each in others]
+    same_of_others = [(each, {"query": query, "limit": 1}) for each in others]
     for by, between in [*((bench, between) for between in betweens), *same_of_others]:
-        exchanges = await _interrupted(bench, one, between, by)
+        exchanges = await _interrupted(bench, query, between, by)
         for before, exchange in zip(plain[0], exchanges, strict=False):
             where = "" if by is bench else f" of {by.method}"
             case = f"params {json_text(exchange.params)}, after {json_text(between)}{where}"
             shown, wanted = _names(exchange), _names(before)
             message = f"the search returned {wanted}, but after another search in between {shown}"
             bench.expect(shown == wanted, exchange, message, case=case)
-        await _expect_same_hits(bench, one, plain, exchanges, f"after {json_text(between)}")
+        await _expect_same_hits(bench, query, plain, exchanges, f"after {json_text(between)}")
 
 
 async def _expect_eras_apart(bench: Bench, legacy: Bench) -> None:
     """Expect the same pages if a client of the other era sends the same search in between."""
     for query in await queries_for_adapted(legacy):
-        for one, other in ((bench, legacy), (legacy, bench)):
-            plain = [await _interrupted(one, query, None) for _ in range(2)]
+        for own, other in ((bench, legacy), (legacy, bench)):
+            plain = [await _interrupted(own, query, None) for _ in range(2)]
             between: JsonObject = {"query": query, "limit": 1}
-            exchanges = await _interrupted(one, query, between, other)
-            await _expect_same_hits(one, query, plain, exchanges, f"after the same search of era {other.cell.era}")
+            exchanges = await _interrupted(own, query, between, other)
+            await _expect_same_hits(own, query, plain, exchanges, f"after the same search of era {other.cell.era}")
             found = list[Exchange]()
 
-            async def send(bench: Bench = one, query: str = query, found: list[Exchange] = found) -> None:
+            async def send(bench: Bench = own, query: str = query, found: list[Exchange] = found) -> None:
                 found.append(await bench.server.search({"query": query}))
 
             async with anyio.create_task_group() as tasks:
@@ -262,7 +263,7 @@ async def _expect_eras_apart(bench: Bench, legacy: Bench) -> None:
                 tasks.start_soon(other.server.search, {"query": query})
             if found[0].result is not None:  # the server may be too busy
                 exchanges = [*plain[0][:-1], *found]
-                await _expect_same_hits(one, query, plain, exchanges, f"amid the same ones of era {other.cell.era}")
+                await _expect_same_hits(own, query, plain, exchanges, f"amid the same ones of era {other.cell.era}")
 
 
 async def _expect_same_hits(

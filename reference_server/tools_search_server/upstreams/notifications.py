@@ -214,23 +214,23 @@ class ResourceSubscriptions:
             finally:
                 self._connection = None
 
-    async def _restore(self, uri: str, one: _Followed) -> None:
+    async def _restore(self, uri: str, followed: _Followed) -> None:
         async with self._limiter:
             try:
-                await self._open(uri, one)
+                await self._open(uri, followed)
             except (MCPError, UnavailableError) as error:
                 logger.warning("%s: changes of %r are not followed: %s", self._server, uri, error)
         self._on_update(uri)  # it may have changed while there was no connection
-        if not one.callers:
-            self._close(uri, one)
+        if not followed.callers:
+            self._close(uri, followed)
 
-    async def _open(self, uri: str, one: _Followed) -> None:
+    async def _open(self, uri: str, followed: _Followed) -> None:
         try:
             with anyio.fail_after(_SUBSCRIBE_SECONDS):
-                async with one.lock:
-                    if not one.is_open:
-                        one.stream = await self._subscribed(uri)
-                        one.is_open = True
+                async with followed.lock:
+                    if not followed.is_open:
+                        followed.stream = await self._subscribed(uri)
+                        followed.is_open = True
         except TimeoutError as error:
             self._rests_until = anyio.current_time() + _REST_SECONDS
             raise self._late() from error
@@ -256,26 +256,26 @@ class ResourceSubscriptions:
         await raw_request(client, "resources/subscribe", {"uri": uri}, seconds=None)
         return None
 
-    def _close(self, uri: str, one: _Followed) -> None:
-        if one.stream is not None:
-            one.stream.cancel()
-        elif one.is_open and self._connection is not None:
+    def _close(self, uri: str, followed: _Followed) -> None:
+        if followed.stream is not None:
+            followed.stream.cancel()
+        elif followed.is_open and self._connection is not None:
             client, tasks = self._connection
-            tasks.start_soon(self._unsubscribe, client, uri, one)
+            tasks.start_soon(self._unsubscribe, client, uri, followed)
             return
-        if not one.lock.locked():  # otherwise it is being restored, which checks it again
+        if not followed.lock.locked():  # otherwise it is being restored, which checks it again
             self._followed.pop(uri, None)
 
-    async def _unsubscribe(self, client: Client, uri: str, one: _Followed) -> None:
-        async with one.lock:
-            if one.callers:  # again
+    async def _unsubscribe(self, client: Client, uri: str, followed: _Followed) -> None:
+        async with followed.lock:
+            if followed.callers:  # again
                 return
             try:
                 await raw_request(client, "resources/unsubscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS)
             except MCPError as error:
                 logger.debug("%s: did not end the subscription to %r: %s", self._server, uri, error)
-            one.is_open = False
-        if not one.callers and self._followed.get(uri) is one:
+            followed.is_open = False
+        if not followed.callers and self._followed.get(uri) is followed:
             del self._followed[uri]
 
     async def _listen(self, client: Client, uri: str, *, task_status: TaskStatus[anyio.CancelScope]) -> None:

@@ -103,7 +103,7 @@ class ToolsSearch(Extension):
             more, self._optional, self._attach = optional_searches(resources, prompts, ranker, max_concurrency)
             searches |= more
         self.search_methods = {
-            one.method: SearchMethod(one, own, CursorKey(cursor_key, one.method)) for one, own in searches.items()
+            kind.method: SearchMethod(kind, own, CursorKey(cursor_key, kind.method)) for kind, own in searches.items()
         }
         self._page_search = page_search
 

@@ -149,7 +149,7 @@ class SemanticIndex:
         if visible is not None:
             shown = shown[np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names))]
         # Check only visible tools: whether others have vectors must make no difference to a caller.
-        is_ready = len(shown) and all(one.are_ready(shown) for one in (self._own, self._summaries, self._groups))
+        is_ready = len(shown) and all(part.are_ready(shown) for part in (self._own, self._summaries, self._groups))
         return shown, self._store.query_vectors(query) if is_ready and self._embedder.knows(query) else None
 
     def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], vectors: Vectors) -> tuple[Sequence[Hit], float]:
