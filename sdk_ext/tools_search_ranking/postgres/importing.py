@@ -43,7 +43,7 @@ from tools_search_ranking.postgres.copying import (
     integers,
     texts,
 )
-from tools_search_ranking.postgres.schema import WITHOUT_TIME_LIMITS, Connection
+from tools_search_ranking.postgres.schema import MEMORY, WITHOUT_TIME_LIMITS, Connection
 
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
@@ -62,8 +62,6 @@ _MOST_QUOTED: Final = 100
 """Maximum number of characters of a name in an error."""
 
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
-_MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
-
 
 _COPIED: Final[LiteralString] = (
     "set local client_encoding = 'UTF8'; "  # of the texts that are copied
@@ -461,7 +459,7 @@ def drop_old_generations(connection: Connection) -> None:
 
 def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, Any]) -> int:
     """Create a generation with empty partitions, and return its id. Locks the catalog against other imports."""
-    connection.execute(_MEMORY)
+    connection.execute(MEMORY)
     connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
     (generation,) = _row(
         connection,

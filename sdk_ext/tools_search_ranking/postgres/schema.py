@@ -25,6 +25,9 @@ WITHOUT_TIME_LIMITS: Final[LiteralString] = (
 )
 """For a transaction that writes a whole catalog: the limits of a role are meant for requests."""
 
+MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
+"""For a transaction that builds indexes."""
+
 _LOCK: Final = 0x746F6F6C  # advisory lock: one process at a time changes the schema
 
 
@@ -32,7 +35,7 @@ class SchemaError(Exception):
     """The database has no schema, or that of another version of this program. The text says what to do."""
 
 
-def _migrations() -> dict[str, LiteralString]:
+def migrations() -> dict[str, LiteralString]:
     """Return the statements of each migration by name. The name includes a digest of the file's text."""
     folder = resources.files("tools_search_ranking.postgres") / "migrations"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
@@ -42,8 +45,13 @@ def _migrations() -> dict[str, LiteralString]:
     }
 
 
-NAMES: Final = tuple(_migrations())
+NAMES: Final = tuple(migrations())
 """The migrations of this version of the program, in order."""
+
+REVISED: Final = {
+    "0006_visibility_in_index.sql 6e45bc362dc38fb3": next(name for name in NAMES if name.startswith("0006_")),
+}
+"""Migrations whose revision gives the same result, by the name of the earlier text."""
 
 READ_NAMES: Final[LiteralString] = "select coalesce(array_agg(name order by number), '{}') from tools_search.migration"
 
@@ -59,34 +67,50 @@ def read_names(connection: Connection) -> Sequence[str]:
 def migrate(connection: Connection) -> None:
     """Create the schema or migrate it to this version. Existing data is kept.
 
+    Each migration is one transaction, so that its locks end with it.
+
     Raises:
         SchemaError: The schema is from a version that this one cannot migrate, or belongs to another role, or the
             database has another encoding than UTF-8.
-        psycopg.Error: The role lacks permission, or the database failed. Nothing has changed.
+        psycopg.Error: The role lacks permission, or the database failed. The migrations before the failed one remain.
     """
-    if tuple(read_names(connection)) == NAMES:  # a database that cannot be written may have nothing to migrate
+    if problem_of(read_names(connection)) is None:  # a database that cannot be written may have nothing to migrate
         _require_owner(connection)
         return
-    with connection.transaction():
-        connection.execute(WITHOUT_TIME_LIMITS)
-        _require_encoding(connection)
-        connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
-        if not connection.execute("select from pg_namespace where nspname = 'tools_search'").fetchall():
-            connection.execute("create schema tools_search")
-        _require_owner(connection)
-        connection.execute("set local search_path = tools_search, pg_temp")
-        connection.execute(
-            "create table if not exists migration (number int primary key, name text not null, "
-            "made timestamptz not null default now())"
-        )
-        row = connection.execute(READ_NAMES).fetchone()
-        done = tuple(row[0]) if row else ()
-        if done != NAMES[: len(done)]:
-            raise SchemaError(problem_of(done))
-        for number, (name, statements) in enumerate(_migrations().items(), start=1):
-            if number > len(done):
+    for number, (name, statements) in enumerate(migrations().items(), start=1):
+        with connection.transaction():
+            connection.execute(WITHOUT_TIME_LIMITS)
+            connection.execute(MEMORY)
+            if number > len(_locked_names(connection)):
                 connection.execute(statements)
                 connection.execute("insert into migration values (%s, %s)", [number, name])
+
+
+def _locked_names(connection: Connection) -> Sequence[str]:
+    """Return the names of a database's migrations, and lock them for the rest of the transaction.
+
+    Raises:
+        SchemaError: This program cannot migrate the schema.
+    """
+    _require_encoding(connection)
+    connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
+    if not connection.execute("select from pg_namespace where nspname = 'tools_search'").fetchall():
+        connection.execute("create schema tools_search")
+    _require_owner(connection)
+    connection.execute("set local search_path = tools_search, pg_temp")
+    connection.execute(
+        "create table if not exists migration (number int primary key, name text not null, "
+        "made timestamptz not null default now())"
+    )
+    row = connection.execute(READ_NAMES).fetchone()
+    done = row[0] if row else ()
+    if _names_now(done) != NAMES[: len(done)]:
+        raise SchemaError(problem_of(done))
+    return done
+
+
+def _names_now(found: Sequence[str]) -> tuple[str, ...]:
+    return tuple(REVISED.get(name, name) for name in found)
 
 
 def _require_encoding(connection: Connection) -> None:
@@ -119,14 +143,15 @@ def require_version(found: Sequence[str]) -> None:
 
 def problem_of(found: Sequence[str]) -> str | None:
     """Return what an operator must do about a database with these migrations; `None` if it is ready."""
-    if tuple(found) == NAMES:
+    names = _names_now(found)
+    if names == NAMES:
         return None
     if not found:
         return "this database has no schema tools_search, or this role may not use it: run `import` as its owner"
-    if tuple(found) == NAMES[: len(found)]:
+    if names == NAMES[: len(names)]:
         versions = f"version {len(found)}, and this program {len(NAMES)}"
         return f"the schema tools_search has {versions}: run `reindex` as its owner"
-    if tuple(found[: len(NAMES)]) == NAMES:
+    if names[: len(NAMES)] == NAMES:
         versions = f"version {len(found)}, and this program only {len(NAMES)}"
         return f"the schema tools_search has {versions}: update the program"
     return (

@@ -496,50 +496,6 @@ async def test_a_schema_of_another_version_is_said_with_what_to_do(address: str,
                 await _count(pool)
 
 
-_AS_BEFORE_PACKING = """
-    alter table tools_search.posting add tools int[], add impacts smallint[], add audiences int[];
-    update tools_search.posting set
-        tools = array(select (one & 2147483647)::int from unnest(postings) with ordinality own (one, n) order by n),
-        impacts = array(select one >> 31 & 8191 from unnest(postings) with ordinality own (one, n) order by n),
-        audiences = array(select (one >> 44)::int from unnest(postings) with ordinality own (one, n) order by n);
-    alter table tools_search.posting drop postings;
-    alter table tools_search.document add named int[], add steps smallint[], add members smallint[];
-    update tools_search.document set
-        named = array(select term from unnest(terms, uses) own (term, used) where used & 64 > 0),
-        steps = array(select used >> 7 from unnest(uses) with ordinality own (used, n) order by n),
-        members = array(select used & 63 from unnest(uses) with ordinality own (used, n) order by n);
-    alter table tools_search.document drop uses;
-    drop function tools_search.having_words;
-    drop index tools_search.document_floor_audience;
-    create index document_floor_idx on tools_search.document using gin (floor);
-    delete from tools_search.migration where number >= 4;
-"""
-
-
-def test_catalogs_of_an_older_schema_are_searched_as_before_once_it_is_migrated(cluster: Cluster):
-    with psycopg.connect(cluster.address(), autocommit=True) as connection:
-        for statement in "drop database if exists migrated", "create database migrated":
-            connection.execute(statement)
-    address = cluster.address().replace("/postgres?", "/migrated?")
-    tools = [*_tools(20, "old"), *_tools(20, "older")]
-    with psycopg.connect(address, autocommit=True) as connection:
-        migrate(connection)
-        import_catalog(connection, "catalog", entries(tools, [["red"], ["green", "blue"], []] * 13 + [["red"]]))
-
-        def found() -> list[Any]:
-            return [
-                PostgresIndex(connection, "catalog", groups=groups).search(query)
-                for groups in (None, ["red"], ["blue"])
-                for query in ("old", "older 7", "does old_3", "old_3", "oldr")
-            ]
-
-        before = found()
-        connection.execute(_AS_BEFORE_PACKING)
-        migrate(connection)
-        assert found() == before
-        assert all(before)
-
-
 async def _eventually(pool: PostgresPool) -> int:
     while True:
         try:

@@ -95,6 +95,16 @@ def test_a_reader_cannot_get_around_that(catalogs: str, tenant: Any, attempt: st
         tenant.execute(attempt.replace("{generation}", str(row[0])))
 
 
+def test_no_function_or_table_of_the_schema_is_for_everyone(connection: Any):
+    rows = connection.execute(
+        "select oid::regprocedure::text from pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner))) given "
+        "where pronamespace = 'tools_search'::regnamespace and given.grantee = 0 union all "
+        "select oid::regclass::text from pg_class, aclexplode(coalesce(relacl, acldefault('r', relowner))) given "
+        "where relnamespace = 'tools_search'::regnamespace and given.grantee = 0"
+    )
+    assert rows.fetchall() == []
+
+
 def test_a_function_that_leaks_what_it_is_given_sees_only_rows_of_the_reader(tenant: Any):
     seen: list[str] = []
 

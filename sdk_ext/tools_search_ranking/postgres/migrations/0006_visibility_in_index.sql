@@ -2,8 +2,9 @@
 -- looked up in its row. For a caller who sees a hundredth of the tools, that was a hundred rows for each visible one.
 -- With the audience as a second key, the index gives only the visible ones. Existing catalogs are indexed again.
 
-drop index document_floor_idx;
+-- Only writes wait for this.
 create index document_floor_audience on document using gin (floor, (array[audience]));
+analyze document, posting; -- a new index and converted columns have no statistics
 
 -- The visible tools with all of the words. The index compares every audience in `few_seen` for each tool that it finds,
 -- which takes longer than reading the rows if there are more than a few hundred. Then `few_seen` is null, and `visible`
@@ -16,7 +17,7 @@ returns setof document stable parallel safe language sql as $$
     select * from document
     where few_seen is not null and generation = of_generation and floor @> words and array[audience] && few_seen
 $$;
-revoke all on function having_words from public;
+revoke all on all functions in schema tools_search from public; -- `tools_having` too, which 0005 created again
 
 -- As before, but it finds the tools with all words through `having_words`.
 create or replace function search(
@@ -346,3 +347,16 @@ begin
         order by one.place;
 end
 $$;
+
+-- Searches would wait for this, and so for anyone who has read the table and is still in a transaction, such as a backup.
+do $$ begin
+    set local lock_timeout = '200ms';
+    loop
+        begin
+            drop index document_floor_idx;
+            exit;
+        exception when lock_not_available then
+            perform pg_sleep(1);
+        end;
+    end loop;
+end $$;
