@@ -32,7 +32,7 @@ from tools_search_ranking.postgres import (
     UnknownCatalogError,
     UnreachableError,
     import_catalog,
-    is_out_of_connections,
+    refusal,
     update_catalog,
 )
 from tools_search_ranking.postgres.schema import OPTIONS, Connection
@@ -181,9 +181,8 @@ class SharedIndex:
                     self._revision = await anyio.to_thread.run_sync(self._write, catalog, tools, down, is_written)
                     self._written, self._has_changed, is_written = (catalog, tools), False, True
                 except psycopg.Error as error:
-                    if error.sqlstate is None and not is_out_of_connections(error):
+                    if (reason := refusal(error) or error.sqlstate) is None:
                         raise
-                    reason = "no more connections" if is_out_of_connections(error) else f"SQLSTATE {error.sqlstate}"
                     logger.warning("the index lacks new tools: the database refuses writes: %s", reason)
                     self._writes_rest_until = anyio.current_time() + _REST_SECONDS
             return catalog, is_written and not self._has_changed

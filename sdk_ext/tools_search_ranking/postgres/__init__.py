@@ -14,7 +14,7 @@ from tools_search_ranking.postgres.index import (
     UnavailableError,
     UnknownCatalogError,
     UnreachableError,
-    is_out_of_connections,
+    refusal,
 )
 from tools_search_ranking.postgres.schema import SchemaError, migrate
 
@@ -29,8 +29,8 @@ __all__ = [
     "UnknownCatalogError",
     "UnreachableError",
     "import_catalog",
-    "is_out_of_connections",
     "migrate",
+    "refusal",
     "reindex_catalog",
     "update_catalog",
 ]

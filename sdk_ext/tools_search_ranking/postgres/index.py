@@ -48,13 +48,12 @@ Plans are generic, because `explain` of a custom plan would show its values, inc
 _ATTEMPTS: Final = 2
 """Using a connection is the only way to find out that the database has closed it, so a second attempt is needed."""
 
-_FULL: Final = re.compile("too many (clients|connections)|connection slots are reserved|no more connections allowed")
-"""In the texts of servers and of PgBouncer.
+_ANSWERED: Final = re.compile(r": [^:\n]+:  (\S[^\n]*)")
+"""What a server or a pooler answers to an attempt to connect: a severity, a colon, two spaces, and a reason, in the
+language of its `lc_messages`. What libpq itself says never has two spaces there.
 
-The SQLSTATE of a failed attempt to connect is not available: libpq has no result for it, and psycopg cannot make libpq
-put it into the text. So a server with other `lc_messages` than English counts as unreachable in this case."""
-
-_FULL_REASON: Final = "the database accepts no more connections"
+The SQLSTATE of such an answer is not available: libpq has no result for it, and psycopg cannot make libpq put it into
+the text."""
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -131,13 +130,17 @@ def _reason(state: str) -> str:
         "57014": "the database took too long",
         "53100": "the database's disk is full",
         "25006": "the database is read-only",
-        "53300": _FULL_REASON,
+        "53300": "the database accepts no more connections",
     }.get(state, f"the database reports SQLSTATE {state}")
 
 
-def is_out_of_connections(error: psycopg.Error) -> bool:
-    """Whether an attempt to connect failed only because the database has as many connections as it accepts."""
-    return error.sqlstate == "53300" or (error.sqlstate is None and _FULL.search(str(error)) is not None)
+def refusal(error: psycopg.Error) -> str | None:
+    """Return the reason that the database gave for not accepting a connection, such as that it has too many.
+
+    `None` if the attempt failed because nothing answers.
+    """
+    answered = _ANSWERED.search(str(error)) if error.sqlstate is None else None
+    return None if answered is None else answered[1]
 
 
 def _reporting(report: Callable[[psycopg.Error | None], None]) -> type[psycopg.AsyncConnection[_Row]]:
@@ -204,7 +207,7 @@ class PostgresPool:
     """
 
     def __init__(self, address: str, *, size: int = 8) -> None:
-        self._size, self._used, self._is_out_of_connections = size, 0, False
+        self._size, self._used, self._refusal = size, 0, None
         self._pool = AsyncConnectionPool[psycopg.AsyncConnection[_Row]](
             address,
             connection_class=_reporting(self._connected),
@@ -212,6 +215,8 @@ class PostgresPool:
             max_size=size,
             open=False,
             timeout=_WAITING_SECONDS,
+            # Later attempts would be twice as far apart each time. After this, the next search makes one at once.
+            reconnect_timeout=_WAITING_SECONDS,
             # Do not wait for a database that is unreachable.
             kwargs={
                 **OPTIONS,
@@ -264,14 +269,14 @@ class PostgresPool:
         raise AssertionError
 
     def _connected(self, error: psycopg.Error | None) -> None:
-        self._is_out_of_connections = error is not None and is_out_of_connections(error)
+        self._refusal = None if error is None else refusal(error)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[psycopg.AsyncConnection[_Row]]:
         """Take a connection from the pool.
 
         Raises:
-            UnavailableError: All are in use, or the database has too many others.
+            UnavailableError: All are in use, or the database answers that it accepts no others.
             psycopg.Error: The database cannot be reached, or the connection is lost.
         """
         try:
@@ -284,8 +289,8 @@ class PostgresPool:
         except PoolTimeout:
             if self._used >= self._size:
                 raise UnavailableError(f"all {self._size} connections to the database are busy") from None
-            if self._is_out_of_connections:
-                raise UnavailableError(_FULL_REASON) from None
+            if self._refusal is not None:
+                raise UnavailableError(f"the database refuses connections: {self._refusal}") from None
             raise
 
     async def _require_version(self, connection: psycopg.AsyncConnection[_Row]) -> None:
