@@ -26,7 +26,7 @@ _WORDS = """
     """
 _CALLERS: Sequence[Sequence[str] | None] = (None, (), ["red"], ["green", "blue"])
 _QUERIES = ("read file", "delete the report of a user", "wether forecast", "tool_7", "list", "zeppelin")
-_FIRST_WITH_READERS, _FIRST_PACKED = 3, 4
+_FIRST_WITH_READERS, _FIRST_PACKED, _FIRST_ORDERED = 3, 4, 5
 
 _COPIED: Final[Mapping[str, LiteralString]] = {
     "tool": "generation, id, name, audience, digest, definition, answer",
@@ -191,8 +191,10 @@ def test_a_catalog_of_any_earlier_schema_becomes_like_one_that_is_imported_today
             assert _found(reader) == _found(fresh)
         assert _rows(connection, _OF_CATALOG) == _rows(fresh, _OF_CATALOG)
         assert _rows(connection, _OF_SCHEMA) == _rows(fresh, _OF_SCHEMA)
-        stored = "select term, level, block from tools_search.posting_1"
-        assert connection.execute(f"{stored} order by ctid").fetchall() == sorted(connection.execute(stored).fetchall())
+        if version < _FIRST_ORDERED:
+            stored = "select term, level, block from tools_search.posting_1"
+            rows = connection.execute(f"{stored} order by ctid").fetchall()
+            assert rows == sorted(connection.execute(stored).fetchall())
         changes = entries([Tool(name="zeppelin", description="Steers.", input_schema={"type": "object"})])
         update_catalog(connection, "catalog", ["tool_7"], changes)
         assert [hit.name for hit in PostgresIndex(connection, "catalog").search("zeppelin")] == ["zeppelin"]
