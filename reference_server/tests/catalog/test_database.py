@@ -18,7 +18,7 @@ from contextlib import (
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, LiteralString
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -37,9 +37,10 @@ from tools_search_ranking.extras import MissingExtraError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
-from tools_search_ranking.postgres import ToolEntry, import_catalog, migrate  # noqa: E402
+from tools_search_ranking.postgres import ToolEntry, import_catalog, migrate, update_catalog  # noqa: E402
 from tools_search_ranking.postgres import index as postgres_index  # noqa: E402
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
+from tools_search_ranking.postgres.schema import OPTIONS  # noqa: E402
 from tools_search_server.base.limits import Limits  # noqa: E402
 from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
 from tools_search_server.gateway import shared_index  # noqa: E402
@@ -240,13 +241,16 @@ def test_files_of_any_editor_are_imported(database: Database, tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_nothing_depends_on_the_encoding_that_a_role_has_for_its_connections(
-    database: Database, servers: Any, tmp_path: Path
+@pytest.mark.parametrize(
+    "setting", ["client_encoding = 'LATIN1'", "standard_conforming_strings = off", "bytea_output = 'escape'"]
+)
+async def test_nothing_depends_on_the_settings_that_a_role_has_for_its_connections(
+    database: Database, servers: Any, tmp_path: Path, setting: LiteralString
 ) -> None:
     tool = TEAS[0] | {"name": "чай", "description": "Заваривает чай, 茶."}
     file = written(tmp_path / "tools.json", {"tools": [tool]})
     with psycopg.connect(database.address, autocommit=True) as connection:
-        connection.execute("alter role postgres set client_encoding = 'LATIN1'")
+        connection.execute(f"alter role postgres set {setting}")
         try:
             named = "--name", "чай"
             assert "1 tools are in" in run("import", file, "--to", database.address, *named).output
@@ -255,10 +259,15 @@ async def test_nothing_depends_on_the_encoding_that_a_role_has_for_its_connectio
             url = servers.start_http("--catalog", database.address, "--catalog-name", "чай")
             with anyio.fail_after(SECONDS):
                 async with Client(url, extensions=[TOOLS_SEARCH]) as client:
-                    found = await search_tools(client, "茶 чай")
+                    found = [await search_tools(client, query) for query in ("茶", "чай")]
+                    called = await client.call_tool("чай")
+            with psycopg.connect(database.address, **OPTIONS, autocommit=True) as writing:
+                update_catalog(writing, "чай", [], [ToolEntry(tool | {"description": "茶"}, groups=["nobody"])])
+                update_catalog(writing, "чай", ["чай"], [])
         finally:
-            connection.execute("alter role postgres reset client_encoding")
-    assert [one.description for one in found.tools] == [tool["description"]]
+            connection.execute("alter role postgres reset all")
+    assert [[one.description for one in page.tools] for page in found] == [[tool["description"]]] * 2
+    assert not called.is_error
 
 
 @pytest.mark.anyio

@@ -74,7 +74,7 @@ _LISTED = """
 """
 _NAMED = """
     select catalog.revision, tool.definition, tool.answer from tools_search.catalog
-    join tools_search.tool on tool.generation = catalog.generation and sha256(tool.name) = sha256(%(name)s)
+    join tools_search.tool on tool.generation = catalog.generation and sha256(tool.name) = sha256(%(name)b)
     join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
     where catalog.name = %(catalog)s and (audience.groups = '{}' or audience.groups && %(groups)s::text[])
 """

@@ -415,7 +415,7 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
     tools = [
         number
         for (number,) in connection.execute(
-            "select id from tools_search.tool where generation = %s and sha256(name) = any (%s)",
+            "select id from tools_search.tool where generation = %s and sha256(name) = any (%b)",
             [generation, [hashlib.sha256(name).digest() for name in names]],
         )
     ]

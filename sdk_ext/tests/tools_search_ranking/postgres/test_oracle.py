@@ -183,6 +183,20 @@ def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connecti
         assert [hit.name for hit in found[:1]] == [hit.name for hit in expected[:1]]
 
 
+@pytest.mark.parametrize(
+    "setting", ["standard_conforming_strings = off", "array_nulls = off", "bytea_output = 'escape'", "search_path = ''"]
+)
+def test_settings_of_a_database_change_nothing(connection: Any, setting: str):
+    connection.execute(f"set {setting}")
+    names = "\\a", "drop", "delete", "c"
+    tools = [Tool(name=name, description=f"Does {name}.", input_schema={"type": "object"}) for name in names]
+    import_catalog(connection, "set", entries(tools))
+    update_catalog(connection, "set", ["c"], entries(tools[:3]))
+    index, readable = PostgresIndex(connection, "set"), floored(SimpleRanker(in_english))(tools[:3])
+    for query in ("\\a", "drop a table", "remove a"):
+        _assert_alike(index.search(query), readable.search(query))
+
+
 @pytest.mark.parametrize("query", ["quarry", "tool of the quarry", "tool_7"])
 def test_all_tools_that_the_floor_demands_follow_the_hundred_best_and_are_counted_from_the_first_page_on(
     connection: Any, query: str
