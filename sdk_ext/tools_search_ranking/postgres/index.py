@@ -38,10 +38,13 @@ _CONNECT_SECONDS: Final = 2
 _STATEMENT_MILLISECONDS: Final = "5000"
 
 _SETTINGS: Final[LiteralString] = (
-    f"select set_config('statement_timeout', '{_STATEMENT_MILLISECONDS}', true), "
+    "select set_config('statement_timeout', case when current_setting('statement_timeout')::interval "
+    f"between '1ms' and '{_STATEMENT_MILLISECONDS}ms' then current_setting('statement_timeout') "
+    f"else '{_STATEMENT_MILLISECONDS}' end, true), "
     "set_config('transaction_read_only', 'on', true), set_config('plan_cache_mode', 'force_generic_plan', true)"
 )
-"""Settings of one transaction. Behind a pooler such as PgBouncer, the next transaction may use another connection.
+"""Settings of one transaction. Behind a pooler such as PgBouncer, the next transaction may use another connection. A
+shorter timeout of the role stays.
 
 Plans are generic, because `explain` of a custom plan would show its values, including words of queries."""
 

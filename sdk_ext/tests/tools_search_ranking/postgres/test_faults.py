@@ -435,6 +435,25 @@ def test_an_import_whose_connection_is_cut_leaves_what_was_there(cluster: Cluste
     assert (len(_names(address, "old")), _names(address, "new")) == (30, set())
 
 
+@pytest.mark.parametrize(("limit", "applies"), [("0", "5s"), ("1min", "5s"), ("5001", "5s"), ("300ms", "300ms")])
+@pytest.mark.anyio
+async def test_a_search_keeps_a_time_limit_of_its_role_that_is_shorter_than_its_own(
+    cluster: Cluster, limit: str, applies: str
+):
+    statement = sql.SQL("alter role postgres set statement_timeout = {}").format(limit)
+    with anyio.fail_after(_SECONDS), psycopg.connect(cluster.address(), autocommit=True) as owner:
+        try:
+            owner.execute(statement)
+            async with PostgresPool(cluster.address(), size=1) as pool:
+                assert await pool.rows("select current_setting('statement_timeout')") == [(applies,)]
+                if applies == limit:
+                    with pytest.raises(UnavailableError, match="took too long"):
+                        await pool.rows("select pg_sleep(3)")
+                assert await _count(pool) == 30
+        finally:
+            owner.execute("alter role postgres reset all")
+
+
 def test_time_limits_of_a_role_do_not_end_what_writes_a_whole_catalog(cluster: Cluster):
     limits = ("statement_timeout", "idle_in_transaction_session_timeout")
 
