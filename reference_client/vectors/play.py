@@ -23,6 +23,7 @@ from tools_search_client import (
     SourceAnswer,
     ToolCall,
     ToolDiscovery,
+    ToolSource,
 )
 from tools_search_client.conversation.manifest import MAX_BYTES, manifest
 from tools_search_hosts import qualified_name
@@ -52,7 +53,7 @@ def offers(servers: list[Json], toolset: Toolset) -> tuple[ServerOffer, ...]:
     return tuple(shown)
 
 
-class Source:
+class Source(ToolSource):
     """The servers of a vector: what a search finds is stated there."""
 
     def __init__(self, servers: list[Json]) -> None:

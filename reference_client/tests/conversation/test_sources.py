@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import MCPServer
 from mcp_types import TextContent
 from tools_search_client import (
     Configuration,
@@ -487,7 +488,7 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
         assert session.names == ["search_tools", "one__make_alpha"]
 
 
-async def test_a_server_that_is_added_or_removed_is_known_with_the_next_turn(liar: Any):
+async def test_a_server_that_is_added_is_known_with_the_next_turn_and_a_removed_one_leaves_at_once(liar: Any):
     files, crm = liar(tools=2), ServerEntry("crm", liar().target, defer_loading=True)
     configuration = Configuration((ServerEntry("files", files.target),), ToolDiscovery(enabled=True))
     with anyio.fail_after(30):
@@ -507,10 +508,9 @@ async def test_a_server_that_is_added_or_removed_is_known_with_the_next_turn(lia
             assert (offer.prefix, offer.tools[: len(before.tools)]) == (before.prefix, before.tools)
             assert offer.tools[-1].name == "eager__make_alpha"
             await federation.remove("crm")
-            assert (await session.search(server_name="crm")).text.startswith("No tools found in server 'crm'.")
+            assert "Unknown server 'crm'." in (await session.search(server_name="crm")).text
             assert not (await session.search(query="make omega")).loaded
             assert not (await session.search(tool_names=["make_omega"])).loaded
-            await session.state.begin_turn()
             offer = session.state.offer()
             assert offer.prefix == before.prefix
             assert any("no longer offered" in notice and "crm__make_zeta" in notice for notice in offer.notices)
@@ -619,3 +619,67 @@ async def test_a_megabyte_in_a_description_reaches_neither_the_texts_nor_the_lis
             assert "its definition is larger than any model should read: one__make_huge" in reply.text
             assert len(reply.text) < 20_000
         assert session.names == ["search_tools"]
+
+
+@pytest.mark.parametrize("deferred", [True, False])
+@pytest.mark.parametrize("place", ["extensions", "nowhere"])
+async def test_answers_in_the_turn_of_a_removal_agree_that_the_server_is_gone(liar: Any, deferred: bool, place: str):
+    """Whether the server is searched or listed, and its tools are loaded from the start or found."""
+    crm = ServerEntry("crm", liar(place=place).target, defer_loading=deferred)
+    files = ServerEntry("files", liar(place="nowhere", tools=2).target, defer_loading=True)
+    configuration = Configuration((files, crm), ToolDiscovery(enabled=True))
+    with anyio.fail_after(30):
+        async with open_federation(configuration) as federation:
+            session = Session(federation, Conversation(federation))
+            await session.state.begin_turn()
+            if deferred:
+                await session.search(tool_names=["crm__make_alpha"])
+            forward = await session.forward("crm__make_alpha")
+            await federation.remove("crm")
+            with pytest.raises(UnknownToolError) as unknown:
+                await federation.call(forward.tool.name)
+            gone = "Error: Server 'crm' no longer offers the tool 'crm__make_alpha'."
+            assert session.state.failed(forward, unknown.value).text.startswith(gone)
+            assert "Unknown server 'crm'. Valid servers: files." in (await session.search(server_name="crm")).text
+            for arguments in ({"query": "make alpha"}, {"tool_names": ["crm__make_alpha", "crm__make_beta"]}):
+                reply = await session.search(**arguments)
+                assert not any(name.startswith("crm") for name in reply.loaded)
+                assert "crm" not in reply.text.replace("Not found: crm__make_alpha, crm__make_beta.", "")
+            again = await session.state.take(ToolCall("crm__make_alpha"))
+            assert isinstance(again, Reply)
+            assert again.text.startswith(gone)
+            offer = session.state.offer()
+            assert any("no longer offered" in notice and "crm__" in notice for notice in offer.notices) is not deferred
+            assert any("servers that are gone: crm" in notice for notice in offer.notices) is deferred
+
+
+@pytest.mark.parametrize("deferred", [True, False])
+async def test_a_search_does_not_offer_a_tool_that_a_call_showed_to_be_gone_from_its_servers_list(deferred: bool):
+    server = MCPServer("crm")
+    server.add_tool(lambda: "found", "find_customer", description="Find a customer")
+    server.add_tool(lambda: "bill", "find_invoice", description="Find an invoice of a customer")
+    with anyio.fail_after(30):
+        async with Client(server) as client:
+            crm = ConnectedServer("crm", connection=client, defer_loading=deferred)
+            async with open_federation(Configuration((crm,), ToolDiscovery(enabled=True))) as federation:
+                session = Session(federation, Conversation(federation))
+                await session.state.begin_turn()
+                if deferred:
+                    await session.search(query="find a customer")
+                forward = await session.forward("crm__find_customer")
+                server.remove_tool("find_customer")
+                federation.forget()
+                with pytest.raises(UnknownToolError) as unknown:
+                    await federation.call(forward.tool.name)
+                assert "no longer offers" in session.state.failed(forward, unknown.value).text
+                for arguments in ({"query": "find a customer"}, {"tool_names": ["find_customer"]}):
+                    step = await session.state.take(ToolCall("search_tools", arguments))
+                    assert isinstance(step, Reply)
+                    assert "crm__find_customer" not in step.loaded
+                again = await session.state.take(ToolCall("crm__find_customer"))
+                assert isinstance(again, Reply)
+                server.add_tool(lambda: "found", "find_customer", description="Find a customer")
+                federation.forget()
+                await session.state.refresh()
+                assert "These tools are offered again: crm__find_customer." in session.state.offer().notices
+                assert await session.call("crm__find_customer") == "found"

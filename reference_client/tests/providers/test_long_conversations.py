@@ -27,6 +27,7 @@ from tools_search_client import (
     SyntheticToolResult,
     ToolCall,
     ToolDiscovery,
+    ToolSource,
 )
 from tools_search_client.errors import ServerRefusedError, UnknownToolError
 from tools_search_client.found import FoundTool
@@ -62,7 +63,7 @@ def definition(random: Random, number: int, version: int) -> Tool:
     )
 
 
-class Hostile:
+class Hostile(ToolSource):
     """A source of 1,000 tools that change, vanish and come back; the last server is searched and never listed."""
 
     def __init__(self, random: Random) -> None:

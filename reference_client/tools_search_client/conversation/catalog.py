@@ -126,6 +126,13 @@ class ToolSource(Protocol):
         """Return what is currently offered under `toolset`. Called before every turn, so repeating it must be cheap."""
         ...
 
+    def has(self, server: str, /) -> bool:
+        """Return whether a server of the last survey is still there, without asking it.
+
+        A conversation forgets a server that is not before it answers its model, even in the middle of a turn.
+        """
+        return True
+
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Return the best tools on these never-listed servers for a query that is not blank.
 

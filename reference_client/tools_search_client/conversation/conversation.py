@@ -284,6 +284,7 @@ class Conversation:
         """
         if self._state.toolset is None:
             raise LocalError("the conversation has no tools yet: call `begin_turn`, or `restore`, first")
+        self._loaded.drop_removed()
         definitions = self.definitions
         own = [definition for definition in definitions if definition.name in self._synthetic]
         number, tokens = self._offered.listed
@@ -304,6 +305,7 @@ class Conversation:
         require_kind("call", call, ToolCall, instead="a `ToolCall`, as an adapter reads it from a response")
         if call.problem is not None:
             return Reply(call, f"Error: {call.problem}", is_error=True)
+        self._loaded.drop_removed()
         # First, because the host's tools take precedence over servers' tools with the same names.
         if call.name == self.search_name or call.name in self._synthetic:
             return await self._answered(call)

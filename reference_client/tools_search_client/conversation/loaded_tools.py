@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tools_search_hosts.toolsets import Toolset
+from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_client.conversation import prompts
-from tools_search_client.conversation.catalog import Catalog, spellings
+from tools_search_client.conversation.catalog import Catalog, ServerOffer, spellings
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import Addition, Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
@@ -263,9 +263,31 @@ class LoadedTools:
         return state.definitions[name], unconfirmed.get(name, {})
 
     def lose(self, name: str) -> None:
-        """Mark a tool as gone; the reply to a call notifies the model."""
-        self.state.gone.add(name)
-        self.state.notified[name] = "gone"
+        """Mark a tool as gone; the reply to a call notifies the model.
+
+        It also leaves the last listing of its server, so that no search offers it until the server is listed again.
+        """
+        state = self.state
+        state.gone.add(name)
+        state.notified[name] = "gone"
+        self._keep(
+            offer
+            if offer.tools is None
+            else replace(offer, tools=tuple(tool for tool in offer.tools if tool.name != name))
+            for offer in state.catalog.servers
+        )
+
+    def drop_removed(self) -> None:
+        """Forget servers that were removed since the last survey, so that nothing offers their tools."""
+        offers = self.state.catalog.servers
+        present = [offer for offer in offers if self.offered.source.has(offer.name)]
+        if len(present) < len(offers):
+            self._keep(present)
+
+    def _keep(self, offers: Iterable[ServerOffer]) -> None:
+        """Update to what is left of the last survey."""
+        catalog = replace(self.state.catalog, servers=tuple(offers))
+        self.learn(catalog, self.state.toolset or EVERYTHING)
 
     def called(self, definition: Definition) -> FoundTool | None:
         """Record a call of a tool, and return the tool as currently offered, if known."""

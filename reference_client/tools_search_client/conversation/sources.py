@@ -95,6 +95,10 @@ class ListedSource(ToolSource):
                 shown.append(replace(offer, tools=tools))
         return Catalog(tuple(shown), self.unassigned if toolset.rules is None else ())
 
+    def has(self, server: str, /) -> bool:
+        """Return whether the host's offers still include a server."""
+        return any(offer.name == server for offer in self.offers)
+
 
 class FederationSource:
     """A `ToolSource` over a `Federation`'s servers.
@@ -159,6 +163,10 @@ class FederationSource:
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
 
+    def has(self, server: str, /) -> bool:
+        """Return whether the federation still has a server."""
+        return server in self.federation.supervised
+
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers concurrently and return the results, fused by rank."""
         # Do not re-rank yet: the conversation re-ranks these together with its other results.
@@ -191,8 +199,8 @@ class FederationSource:
             return SourceAnswer(closest=unknown.closest, failed=unknown.failed)
 
     def _present(self, servers: Collection[str]) -> list[str]:
-        """Return the servers that the federation still has: a conversation learns of a removal in its next turn."""
-        return [name for name in servers if name in self.federation.supervised]
+        """Return the servers that the federation still has; one can be removed while a search runs."""
+        return list(filter(self.has, servers))
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
         discovery, settings = self._discovery, tools.settings

@@ -302,7 +302,7 @@ class Federation:
         """Remove a server, and return when its connection is closed and its program, if any, has exited.
 
         Searches in progress continue without it, and calls of its tools fail. The connection of a `ConnectedServer` is
-        left open. A conversation notifies its model after the next `begin_turn` or `refresh`.
+        left open. A conversation stops offering its tools at once, and notifies its model with the next request.
 
         Raises:
             LocalError: There is no server with that name.
