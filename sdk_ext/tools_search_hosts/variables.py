@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from tools_search_hosts.json_values import as_list, is_object
 from tools_search_hosts.locations import home_folder
 
-_REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
+_REFERENCE: Final = re.compile(r"\$\{(?P<reference>(?P<name>(?:\w+(?::\w+)?)?)[^{}]*)(?P<end>\}?)")
 _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMING_MEMBERS: Final = ("bearer_token_env_var", "env_keys")
@@ -74,12 +74,16 @@ class Variables:
         """Return `text` with every reference replaced.
 
         Raises:
-            ValueError: A variable is not set and has no default, or there is no value for an input;
-                the message says what to set.
+            ValueError: A variable is not set and has no default, there is no value for an input, or a reference is not
+                closed; the message says what to set or write.
         """
-        return _REFERENCE.sub(lambda match: self._value(match[1]), text)
+        return _REFERENCE.sub(self._value, text)
 
-    def _value(self, reference: str) -> str:
+    def _value(self, match: re.Match[str]) -> str:
+        if not match["end"]:  # without the rest of the text, which may be a key
+            problem = f"`${{{match['name']}` is not closed, or has braces within it"
+            raise ValueError(f"{problem}: write ${{NAME}} or ${{NAME:-default}}")
+        reference = match["reference"]
         predefined = {
             "userHome": str(home_folder()),
             "workspaceFolder": str(self.workspace),
@@ -98,11 +102,11 @@ class Variables:
             if key not in self.environment:
                 raise ValueError(f"the environment variable {key}, which `{kind}` names, is not set: set it")
             return self.expanded.setdefault(key, self.environment[key])
-        match = _VARIABLE.fullmatch(reference)
-        if match is None:
+        variable = _VARIABLE.fullmatch(reference)
+        if variable is None:
             raise ValueError(f"${{{reference}}} is not understood: use ${{NAME}} or ${{NAME:-default}}")
-        name: str = match["name"]
-        default: str | None = match["default"]
+        name: str = variable["name"]
+        default: str | None = variable["default"]
         value = self.environment.get(name, default)
         if value is None:
             fault = f"the environment variable {name} is not set"
@@ -129,9 +133,9 @@ def read_inputs(stated: Any) -> dict[str, Input]:
     Editors define this member, so unknown content is skipped.
     """
     inputs: dict[str, Input] = {}
-    for one in as_list(stated):
-        if is_object(one):
-            texts = {name: value for name, value in one.items() if isinstance(value, str)}
-            key, is_secret = texts.get("id", ""), one.get("password") is True
+    for entry in as_list(stated):
+        if is_object(entry):
+            texts = {name: value for name, value in entry.items() if isinstance(value, str)}
+            key, is_secret = texts.get("id", ""), entry.get("password") is True
             inputs[key] = Input(key, texts.get("description", ""), is_secret, texts.get("default"))
     return inputs

@@ -13,6 +13,7 @@ from tools_search_hosts import (
     HttpTarget,
     ServerEntry,
     StdioTarget,
+    UnusableTarget,
     inspect_host_file,
     load_host_file,
 )
@@ -124,6 +125,23 @@ def test_goose_is_read_without_the_parts_of_goose_itself(tmp_path: Path) -> None
     )
     assert remote.target == HttpTarget("https://example.com/mcp", {"X-A": "2"})
     assert (seven.name, seven.target) == ("7", StdioTarget("seven"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("claude.json", '{"mcpServers": {"a": {"command": "x", "env": {"A": "${KEY"}}, "b": {"command": "x"}}}'),
+        ("mcp.json", '{"servers": {"a": {"command": "x", "env": {"A": "${KEY"}}, "b": {"command": "x"}}}'),
+        ("settings.json", '{"context_servers": {"a": {"command": "x", "env": {"A": "${KEY"}}, "b": {"command": "x"}}}'),
+        ("config.toml", 'mcp_servers.a = {command = "x", env = {A = "${KEY"}}\nmcp_servers.b.command = "x"'),
+        ("config.yaml", 'extensions: {a: {cmd: x, envs: {A: "${KEY"}}, b: {cmd: x}}'),
+    ],
+)
+def test_a_variable_that_is_not_closed_costs_its_entry_in_every_format(tmp_path: Path, name: str, text: str) -> None:
+    a, b = read(tmp_path / name, text, {"KEY": "k"}).servers
+    assert isinstance(a.target, UnusableTarget)
+    assert a.target.problems[0].startswith("`env.A`: `${KEY` is not closed")
+    assert b.target == StdioTarget("x")
 
 
 @pytest.mark.parametrize(
