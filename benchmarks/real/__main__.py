@@ -14,6 +14,7 @@ import click
 from mcp import Client, StdioServerParameters
 from mcp_types import Tool
 from pydantic import BaseModel, TypeAdapter
+from tools_search_hosts.counts import number_of
 
 from benchmarks.datasets import REAL
 from benchmarks.options import FILE
@@ -86,7 +87,7 @@ def main(names: Sequence[str], out: Path) -> None:
     with out.open("w", encoding="utf-8") as file:
         for name in names or servers:
             found = anyio.run(lines, name, servers[name])
-            click.echo(f"{name}: {len(found)} tools", err=True)
+            click.echo(f"{name}: {number_of(len(found), 'tool')}", err=True)
             file.writelines(f"{line}\n" for line in found)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from tools_search_hosts.counts import number_of
+
 Row: TypeAlias = Mapping[str, Any]
 Columns: TypeAlias = Mapping[str, Callable[[Row], str]]
 """Returns the text of a column's cells, by heading."""
@@ -269,7 +271,8 @@ def context_tables(figures: Row) -> str:
 
 def _title(row: Row) -> str:
     how = f", {row['searched']}" if row.get("searched") else ""
-    return f"### {row['dataset']}: {row['tools']} tools of {row['servers']} servers, {row['tasks']} requests{how}"
+    counts = f"{number_of(row['tools'], 'tool')} of {number_of(row['servers'], 'server')}"
+    return f"### {row['dataset']}: {counts}, {number_of(row['tasks'], 'request')}{how}"
 
 
 CONTEXT: Final[Columns] = {

@@ -163,7 +163,7 @@ def test_tasks_of_several_steps_are_measured_by_their_text_and_step_by_step(step
     whole, stepped = json.loads(report.read_text())["datasets"]
     driven = [next(way for way in one["ways"] if way["way"] == _MODEL_DRIVEN) for one in (whole, stepped)]
     assert [one["complete"]["value"] for one in driven] == [0.0, 1.0]
-    assert "1 requests, searched step by step" in outcome.output
+    assert "1 request, searched step by step" in outcome.output
 
 
 def test_a_set_without_steps_cannot_be_searched_step_by_step(directory: Path):

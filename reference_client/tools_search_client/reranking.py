@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 import anyio
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.errors import RerankingError, require_kind
 from tools_search_client.found import FoundTool
@@ -80,7 +81,7 @@ class Reranking:
             failed = RerankingError(f"the re-ranker failed: {type(error).__name__}")
             failed.__cause__ = error
             return tools, failed
-        return tools, RerankingError(f"the re-ranker took longer than {self.deadline:g} seconds")
+        return tools, RerankingError(f"the re-ranker took longer than {number_of(self.deadline, 'second')}")
 
     async def _answer(self, query: str, tools: Sequence[FoundTool]) -> object:
         reranker = self.reranker

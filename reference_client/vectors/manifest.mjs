@@ -59,7 +59,7 @@ function manifest(servers, most = 3250) {
     const entries = within(servers.map((server) => entry(server, mostNames)), most);
     if (entries.length === servers.length) return entries.join("\n");
   }
-  const more = (count) => `... and ${count} more servers`;
+  const more = (count) => `... and ${count} more server${count === 1 ? "" : "s"}`;
   const room = most - bytes(more(servers.length)) - 1;
   const shown = within(servers.map((server) => entry(server, 0)), room);
   return [...shown, more(servers.length - shown.length)].join("\n");

@@ -36,6 +36,7 @@ from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vo
 from tools_search_conformance.target.vocabulary import terms as terms_of
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.connection import RefusedError
+from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange
 
@@ -297,7 +298,8 @@ async def all_terms_match(bench: Bench) -> None:
         wanted = {item[words.key] for item in words.items if {*terms_of(query)} <= words.terms_of(item)}
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=_BROAD_PAGES)
         lost = sorted(wanted.difference(walk.keys)) if walk.ended else []
-        message = f"{lost[:5]} contain every term of {query!r}, but are not among the {len(walk.keys)} matches"
+        message = f"{lost[:5]} contain every term of {query!r}, but are not in the result,"
+        message += f" which has {number_of(len(walk.keys), bench.noun)}"
         bench.expect(not lost, walk.last, message, case=f"query {query!r}")
 
     def judge_many(survey: Survey) -> None:
@@ -305,9 +307,8 @@ async def all_terms_match(bench: Bench) -> None:
             queried = {*terms_of(walk.query)}
             wanted = {tool["name"] for tool in survey.listing.items if queried <= {*terms_of("\n".join(text_of(tool)))}}
             lost = wanted.difference(walk.keys)
-            message = (
-                f"{len(wanted)} tools contain the term {walk.query!r}, but a search for it misses {len(lost)} of them"
-            )
+            message = f"a search for the term {walk.query!r} misses {len(lost)} of the {number_of(len(wanted), 'tool')}"
+            message += " that contain it"
             bench.expect(not lost, walk.last, message, case=walk.case)
 
     await bench.nonempty_listing()

@@ -21,6 +21,7 @@ from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, 
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE, is_query, terms
 from tools_search_conformance.wire.codec import JsonObject, json_text
+from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -610,7 +611,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield head + last[_FEW_CHARACTERS:], f"without the first {_FEW_CHARACTERS} characters of its last part"
     for before, part in dict.fromkeys((("", cursor), (head, last))):
         if part.swapcase() != part:  # a different string, even if it has the same meaning in hexadecimal
-            yield before + part.swapcase(), f"with the case of its last {len(part)} characters swapped"
+            yield before + part.swapcase(), f"with the case of its last {number_of(len(part), 'character')} swapped"
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
         yield from ((raised, f"with {numbers} {how}") for raised, numbers in _raised(cursor, more))

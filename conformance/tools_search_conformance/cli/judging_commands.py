@@ -29,7 +29,6 @@ from tools_search_conformance.cli.options import (
 from tools_search_conformance.clients.judge import judge_client
 from tools_search_conformance.model import CELLS, CLIENT_PREFIX, FIXTURE_FEATURES, Cell, Run
 from tools_search_conformance.report.document import read_document
-from tools_search_conformance.report.render import number_of
 from tools_search_conformance.report.terminal import answer_line, json_line, print_run, show_progress, without_routine
 from tools_search_conformance.report.verdict import EXIT_SUITE, exit_status
 from tools_search_conformance.run.options import Options
@@ -38,7 +37,7 @@ from tools_search_conformance.run.runner import no_progress
 from tools_search_conformance.target.judge import judge_server, targets_of
 from tools_search_conformance.wire.codec import JsonObject, as_object, same
 from tools_search_conformance.wire.connection import Connection, RefusedError
-from tools_search_conformance.wire.display import plain
+from tools_search_conformance.wire.display import number_of, plain
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError

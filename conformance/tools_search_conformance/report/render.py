@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from tools_search_conformance.wire.display import plain
+from tools_search_conformance.wire.display import number_of, plain
 
 _MARKS: Final = {
     "pass": "✓",
@@ -34,11 +34,6 @@ _WORDS: Final = {
     "error": "ended by a fault of the suite",
 }
 _LONGEST_CELL: Final = 300
-
-
-def number_of(count: int, thing: str) -> str:
-    """Return a count with its noun: `1 check`, `2 checks`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def markdown(text: str, most: int = _LONGEST_CELL) -> str:

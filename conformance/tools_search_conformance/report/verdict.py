@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell
-from tools_search_conformance.report.render import number_of
 from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import ERAS, TransportName
 
 Group = Literal["MUST", "SHOULD", "ADVICE", "BASE"]

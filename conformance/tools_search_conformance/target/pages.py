@@ -16,6 +16,7 @@ from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.primitives import TOOLS, noun_of, primitive_of
 from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, json_text, same
 from tools_search_conformance.wire.connection import Connection
+from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange
 
@@ -114,7 +115,8 @@ class Listing:
         """Return a short description of what changed: items, a member of one, or the order."""
         for text, these, those in (("no longer has", before, self), ("also has", self, before)):
             if keys := [repr(key) for key in these.by_key if key not in those.by_key]:
-                return f"{text} {', '.join(keys[:3])}{f' and {len(keys) - 3} others' if len(keys) > 3 else ''}"
+                others = f" and {number_of(len(keys) - 3, 'other')}" if len(keys) > 3 else ""
+                return f"{text} {', '.join(keys[:3])}{others}"
         for key, item in self.by_key.items():
             was = before.by_key[key]
             differing = [each for each in {**was, **item} if not same({each: was.get(each)}, {each: item.get(each)})]

@@ -36,6 +36,11 @@ def memory(value: Any) -> int:
     return size
 
 
+def number_of(count: int, thing: str) -> str:
+    """Return a count with its noun: `1 check`, `2 checks`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def cut(text: str, most: int) -> str:
     """Return `text`, or its beginning and its length if it has more than `most` characters."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
@@ -81,7 +86,7 @@ def abridged(value: Any) -> Any:
             shown: JsonObject = {}
             for number, (name, member) in enumerate(members.items()):
                 if left <= 0 or not depth:
-                    shown["…"] = f"{len(members) - number} more members"
+                    shown["…"] = number_of(len(members) - number, "more member")
                     break
                 shown[cut(name, _CHARACTERS)] = shorten(member, depth - 1)
             return shown
@@ -89,7 +94,7 @@ def abridged(value: Any) -> Any:
             kept: list[Any] = []
             for number, item in enumerate(items):
                 if left <= 0 or not depth:
-                    kept.append(f"… {len(items) - number} more items")
+                    kept.append(f"… {number_of(len(items) - number, 'more item')}")
                     break
                 kept.append(shorten(item, depth - 1))
             return kept

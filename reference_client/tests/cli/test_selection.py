@@ -62,7 +62,7 @@ def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(
         "type": "ServerTimeoutError",
         "message": "slow__make_alpha: no answer in time: --call-timeout lets it run longer",
     }
-    assert "mute failed: not ready after 1 seconds" in run("servers", "--config", str(file)).errors
+    assert "mute failed: not ready after 1 second" in run("servers", "--config", str(file)).errors
     file = write_configuration({"slow": hangs | {"timeout": 600}})
     assert run("call", "make_alpha", "--config", str(file), "--yes", "--call-timeout", "0.2").code == 1
 

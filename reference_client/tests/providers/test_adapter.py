@@ -496,7 +496,7 @@ async def test_a_megabyte_of_text_is_cut():
     said = adapter.read(answer(AnthropicMessages, ("shop__delete_order", {})))
     adapter.answer(said.calls[0], CallToolResult(content=[TextContent(type="text", text="x" * 1_000_000)] * 2))
     (only,) = transcript(adapter)[-1]["content"][0]["content"]
-    assert only["text"].endswith("xxx\n[cut: 1900000 more characters; ask for less at once]")
+    assert only["text"].endswith("xxx\n[cut: 1,900,000 more characters; ask for less at once]")
 
 
 PICTURE = ImageContent(type="image", data="aGk=", mime_type="image/png")

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final
 
+from tools_search_hosts.counts import number_of
+
 from tools_search_client.chat.endpoint import Endpoint
 from tools_search_client.chat.keyboard import Keyboard
 from tools_search_client.chat.loop import Chat, ChatOptions
@@ -95,7 +97,7 @@ def talk(selection: ServerSelection, endpoint: Endpoint, options: ChatOptions) -
             if scope.cancel_called:
                 raise InterruptionError(signal.SIGINT)
             number = len(chat.conversation.definitions)
-            terminal.note(f"{endpoint.model} starts with {number} tool{'s' * (number != 1)}; type /help for help")
+            terminal.note(f"{endpoint.model} starts with {number_of(number, 'tool')}; type /help for help")
             while (line := await _next_line(keyboard, terminal)) is not None and line not in _LEAVE:
                 with keyboard.interruptible() as scope:
                     try:

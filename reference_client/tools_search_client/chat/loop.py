@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, Final
 
 import anyio
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.chat.endpoint import ModelError, ShownBy
 from tools_search_client.chat.models import Model
@@ -168,7 +169,9 @@ class Chat:
                 return message.text
             for call in message.calls:
                 self._adapter.answer(call, await self._outcome(call))
-        raise TooManyRequestsError(f"The answer was stopped after {self._options.max_requests} requests to the model.")
+        raise TooManyRequestsError(
+            f"The answer was stopped after {number_of(self._options.max_requests, 'request')} to the model."
+        )
 
     async def _ask_model(self, request: dict[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a request. Retry if the provider is busy and no text has arrived yet."""

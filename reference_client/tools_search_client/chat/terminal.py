@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.chat.keyboard import Keyboard
 from tools_search_client.cli.output import HOW_TO_ALLOW
@@ -108,7 +109,8 @@ class Terminal:
         if isinstance(outcome, Reply):
             line = f"✗ {outcome.text}"
         else:
-            line = f"{'✗ ' if outcome.is_error else '← '}{seconds:.1f} s, {text_length(outcome):,} characters"
+            size = number_of(text_length(outcome), "character")
+            line = f"{'✗ ' if outcome.is_error else '← '}{seconds:.1f} s, {size}"
             first = next((part.text for part in outcome.content if isinstance(part, TextContent)), "")
             line += f": {first}" if first.strip() else ""
         self._line(shorten(line, _LINE_CHARS), style="yellow" if outcome.is_error else "dim", is_cut=True)
@@ -132,7 +134,7 @@ class Terminal:
         if cell_len(line) > min(self._console.width, _LINE_CHARS) or one_line(line) != line:  # `calling` showed less
             arguments = _arguments(forward.call)
             left = len(arguments) - _ARGUMENT_CHARS
-            more = f" … and {left:,} more characters" if left > 0 else ""
+            more = f" … and {number_of(left, 'more character')}" if left > 0 else ""
             self._line(f"The call: {forward.tool.name} {arguments[:_ARGUMENT_CHARS]}{more}")
         while True:
             answer = await self._keyboard.answer(_QUESTION)
@@ -168,10 +170,10 @@ class Terminal:
 def savings_line(counts: Statistics) -> str:
     """Return one line with a conversation's cost, and its savings compared to listing every tool."""
     calls = sum(number for server, number in counts.calls_by_server.items() if server != "_synthetic")
-    parts = [_number(counts.requests, "request"), _number(calls, "call")]
+    parts = [number_of(counts.requests, "request"), number_of(calls, "call")]
     if counts.discovery is not None:
-        found = _number(counts.discovery.tools_discovered, "tool")
-        parts.insert(1, f"{_number(counts.discovery.search_calls, 'search', 'searches')} found {found}")
+        found = number_of(counts.discovery.tools_discovered, "tool")
+        parts.insert(1, f"{number_of(counts.discovery.search_calls, 'search', 'searches')} found {found}")
     sent, listed, share = counts.definition_tokens_sent, counts.definition_tokens_listed, counts.saved_share
     parts.append(f"about {sent:,} tokens of definitions sent")
     if listed:  # 0 if no server was listed and none says how many tools it has
@@ -189,7 +191,3 @@ def _call_line(forward: Forward) -> str:
 def _arguments(call: ToolCall) -> str:
     """Return the arguments of a call as JSON on one line, whole."""
     return printable_json(dict(call.arguments))
-
-
-def _number(count: int, what: str, several: str | None = None) -> str:
-    return f"{count:,} {what if count == 1 else several or what + 's'}"

@@ -109,7 +109,7 @@ def _within(entries: Iterable[str], most_bytes: int) -> Iterator[str]:
 
 
 def _more(servers: int) -> str:
-    return f"... and {servers} more servers"
+    return f"... and {servers} more server{'' if servers == 1 else 's'}"
 
 
 def _tools(count: int) -> str:

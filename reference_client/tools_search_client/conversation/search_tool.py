@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.conversation.budget import affordable, count_search
@@ -166,7 +167,7 @@ def _answer(
         text.append(missing)
         remarks.append(remark)
     if finding.tools:
-        heading = f"Found {len(finding.tools)} tool{'' if len(finding.tools) == 1 else 's'}"
+        heading = f"Found {number_of(len(finding.tools), 'tool')}"
         shown = [text for name, text in texts.items() if text and name not in admission.left_out]
         heading += ":" if shown else "."
         text += ["\n".join([heading, *shown])] if request.detail == "sentence" else [heading, *shown]

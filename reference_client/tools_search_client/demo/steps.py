@@ -15,6 +15,7 @@ from typing import Any, Final
 from anyio import to_thread
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import TextContent, TextResourceContents, Tool
+from tools_search_hosts.counts import number_of
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.minilm import minilm
@@ -66,7 +67,7 @@ async def negotiate(stage: Stage) -> Shown:
     for era, facts in (("modern", modern), ("legacy", legacy)):
         settings = next(iter(facts["serverAdvertises"].values()))
         # No size as long as a server behind the gateway has not answered yet, or is searched itself.
-        size = f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools"
+        size = number_of(settings["catalogSize"], "tool") if "catalogSize" in settings else "tools"
         declared = facts["clientDeclares"]
         lines += [
             f"{era}     {facts['request']} → {facts['protocolVersion']}",
@@ -126,7 +127,7 @@ def _errands(workspace: Workspace) -> list[_Errand]:
             return None
         with zipfile.ZipFile(workspace.workbook) as book:
             sheets = sum(name.startswith("xl/worksheets/") for name in book.namelist())
-        return f"{workspace.workbook.name}: {workspace.workbook.stat().st_size} bytes, {sheets} sheet"
+        return f"{workspace.workbook.name}: {workspace.workbook.stat().st_size} bytes, {number_of(sheets, 'sheet')}"
 
     to_branch = {"repo_path": str(workspace.repository), "branch_name": _BRANCH}
     to_workbook = {"path": str(workspace.workbook), "sheets": ["Budget"]}

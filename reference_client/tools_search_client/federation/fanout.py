@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 from mcp_ext_tools_search.types import TOOLS, Primitive
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.errors import (
     RESOLVABLE,
@@ -384,7 +385,7 @@ class Fanout:
         for key in list(late)[:-_MAX_KEPT]:
             del late[key]
         doing = "starting" if asked.tools is None else "answering"
-        message = f"still {doing} after {seconds:g} seconds{asked.server.supervised.quotation()}"
+        message = f"still {doing} after {number_of(seconds, 'second')}{asked.server.supervised.quotation()}"
         error = ServerTimeoutError(message)
         if asked.record is not None and not asked.is_late:
             asked.record.note_late(asked.began, error, self._backoff, deadline)

@@ -19,6 +19,7 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.errors import LocalError, require_kind
 from tools_search_client.json_values import compact_json, copied
@@ -117,11 +118,11 @@ def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
             left -= len(words)
             content.append(block)
         elif left >= 0:
-            note = f"[cut: {text_length(result) - max_chars} more characters; ask for less at once]"
+            note = f"[cut: {number_of(text_length(result) - max_chars, 'more character')}; ask for less at once]"
             content.append(TextContent(type="text", text=f"{words[:left]}\n{note}"))
             left = -1  # leave out everything after it, even if short
     if media > _MAX_MEDIA:
-        note = f"[{media - _MAX_MEDIA} more pictures, recordings or files are left out]"
+        note = f"[left out: {number_of(media - _MAX_MEDIA, 'more attachment')}]"
         content.append(TextContent(type="text", text=note))
     return result.model_copy(update={"content": content})
 
@@ -175,7 +176,7 @@ def _media(mime_type: str, data: str, what: str) -> Part:
         raw = base64.b64decode(data, validate=True)
     except ValueError:
         return f"[{described} that could not be decoded]"
-    note = f"[{described}, {len(raw)} bytes, not shown]"
+    note = f"[{described}, {number_of(len(raw), 'byte')}, not shown]"
     if not raw or len(raw) > _MAX_MEDIA_BYTES:
         return note
     return Media(kind, base64.b64encode(raw).decode(), note)

@@ -36,6 +36,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
 from tools_search_hosts.bounded_http import BoundedHttp, certificates
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.locations import state_folder
 from tools_search_ranking.private_files import replace_private_file
 
@@ -525,7 +526,7 @@ class LoopbackRedirect:
                 tasks.start_soon(self._listener.serve, answer)
                 await in_daemon_thread(partial(self._show, authorization_url))
         if not results:
-            raise TimeoutError(f"nobody signed in within {self._seconds:g} seconds")
+            raise TimeoutError(f"nobody signed in within {number_of(self._seconds, 'second')}")
         if problem := results[0].get("error"):
             described = results[0].get("error_description")
             kind = ConsentRefusedError if problem == "access_denied" else OAuthFlowError

@@ -21,6 +21,7 @@ from time import monotonic
 from typing import Final
 
 import anyio
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.errors import (
     RESOLVABLE,
@@ -143,4 +144,4 @@ class SupervisedServer:
                 attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
             self._failure = tools.ending()  # more is known once the process has exited
         if attempt.cancelled_caught and not self._settled.is_set():
-            raise ServerTimeoutError(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
+            raise ServerTimeoutError(f"not ready after {number_of(self._connect_timeout, 'second')}{self.quotation()}")

@@ -163,12 +163,12 @@ def written(file: Path, contents: dict[str, Any]) -> str:
 def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path: Path) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
     assert (
-        "5 tools are in the catalog 'shown'" in run("import", file, "--to", database.address, "--name", "shown").stdout
+        "The catalog 'shown' has 5 tools" in run("import", file, "--to", database.address, "--name", "shown").stdout
     )
     lines = "\n".join(map(json.dumps, TEAS[:2]))
     assert "2 tools" in run("import", "-", "--to", database.address, "--name", "lines", given=lines).stdout
     again = run("reindex", "--database", database.address, "--name", "shown")
-    assert (again.exit_code, again.stdout) == (0, "5 tools of the catalog 'shown' are indexed again\n")
+    assert (again.exit_code, again.stdout) == (0, "The catalog 'shown' is indexed again: 5 tools\n")
     shown = run("status", "--database", database.address, "--json")
     document = json.loads(shown.stdout)
     assert (shown.exit_code, document["ok"]) == (0, True)
@@ -237,7 +237,7 @@ def test_what_a_file_has_and_a_database_cannot_hold_is_refused(
 def test_files_of_any_editor_are_imported(database: Database, tmp_path: Path) -> None:
     lines = tmp_path / "tools.jsonl"
     lines.write_text("\n".join(map(json.dumps, TEAS)), encoding="utf-8-sig")
-    assert "5 tools are in" in run("import", str(lines), "--to", database.address, "--name", "marked").stdout
+    assert "has 5 tools" in run("import", str(lines), "--to", database.address, "--name", "marked").stdout
 
 
 @pytest.mark.anyio
@@ -253,9 +253,9 @@ async def test_nothing_depends_on_the_settings_that_a_role_has_for_its_connectio
         connection.execute(f"alter role postgres set {setting}")
         try:
             named = "--name", "чай"
-            assert "1 tools are in" in run("import", file, "--to", database.address, *named).output
-            assert "1 tools of" in run("reindex", "--database", database.address, *named).output
-            assert "чай: 1 tools" in run("status", "--database", database.address).output
+            assert "has 1 tool\n" in run("import", file, "--to", database.address, *named).output
+            assert "is indexed again: 1 tool\n" in run("reindex", "--database", database.address, *named).output
+            assert "чай: 1 tool since" in run("status", "--database", database.address).output
             url = servers.start_http("--catalog", database.address, "--catalog-name", "чай")
             with anyio.fail_after(SECONDS):
                 async with Client(url, extensions=[TOOLS_SEARCH]) as client:

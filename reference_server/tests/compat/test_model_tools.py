@@ -138,7 +138,7 @@ async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint_and_instr
             assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
         for path in ("", "/meta-tools"):
             async with Client(f"{url}{path}") as client:
-                assert "2 tools of 1 MCP servers" in (client.instructions or "")
+                assert "2 tools of 1 MCP server." in (client.instructions or "")
                 assert "shop (2 tools)" in (client.instructions or "")
 
 

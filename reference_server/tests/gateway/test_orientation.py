@@ -64,8 +64,8 @@ def test_servers_are_quoted_and_share_the_room_so_that_one_that_says_much_costs_
     short = [upstream(f"short{n}", f"Server {n} keeps notes. " * 5, "note") for n in range(5)]
     text = instructions([upstream("long", "Talks and talks. " * 250, "talk"), *short], 6)
     lines = text.splitlines()
-    assert lines[2:] == [f'- short{n} (1 tools) says: "{f"Server {n} keeps notes. " * 5}"' for n in range(5)]
-    assert lines[1].startswith('- long (1 tools) says: "Talks and talks. ')
+    assert lines[2:] == [f'- short{n} (1 tool) says: "{f"Server {n} keeps notes. " * 5}"' for n in range(5)]
+    assert lines[1].startswith('- long (1 tool) says: "Talks and talks. ')
     assert lines[1].endswith(' …"')
     assert 3500 < len(text) <= 3600
 
@@ -100,7 +100,7 @@ def test_instructions_that_are_no_words_take_no_longer_than_others(char: str) ->
 )
 def test_a_server_of_which_a_part_is_hidden_is_not_quoted_since_it_may_speak_of_it(rule: Rule) -> None:
     seen = replace(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule=rule)
-    assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tools)"]
+    assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tool)"]
     assert seen.summary == ""
 
 
@@ -127,4 +127,4 @@ async def test_a_host_gets_the_whole_instructions_of_a_server_as_its_own_words(g
         async with gateway(mode, weather={"command": sys.executable, "args": ["-c", source]}) as client:
             told = client.instructions
     words = "Ask for a city first. Then call weather__look_up with 'city' and [31mtell the user." + " Be brief." * 20
-    assert f'- weather (1 tools) says: "{words}"' in told.splitlines()
+    assert f'- weather (1 tool) says: "{words}"' in told.splitlines()

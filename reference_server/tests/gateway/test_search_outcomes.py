@@ -50,7 +50,7 @@ async def test_status_shows_what_became_of_searches_and_queries_on_request(
         health = httpx2.get(url.replace("/mcp", "/healthz"), trust_env=False).json()
     assert counts(health["searches"]) == (1, 2, 0, 0)
     assert "1 found nothing, 2 led to a call, 0 did not" in shown.stdout
-    assert ("found nothing, 1 times: zebra crossing" in shown.stdout) == keeps_queries
+    assert ("found nothing, 1 time: zebra crossing" in shown.stdout) == keeps_queries
     assert ("zebra" in json.dumps(health)) == keeps_queries
 
 

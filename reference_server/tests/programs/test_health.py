@@ -94,7 +94,7 @@ async def test_health_tells_the_state_of_each_server_and_status_shows_it(
     assert SECRET not in json.dumps(health)
     assert shown.exit_code == as_json.exit_code == 1
     assert json.loads(as_json.stdout)["servers"] == health["servers"]
-    assert "degraded: 1 ready, 0 idle, 0 starting, 4 down, 1 tools" in shown.stdout
+    assert "degraded: 1 ready, 0 idle, 0 starting, 4 down, 1 tool\n" in shown.stdout
     [row] = [line for line in shown.stdout.splitlines() if line.startswith("crashing")]
     assert row.split()[1] == "down"
     assert "it ended with exit code 1" in row

@@ -10,6 +10,7 @@ from typing import Final
 from mcp_ext_tools_search.cursor import MIN_KEY_BYTES
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError
+from tools_search_hosts.counts import number_of
 
 CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
@@ -64,5 +65,5 @@ def read_cursor_key(file: Path | None) -> bytes | None:
             return None
     if len(key) < MIN_KEY_BYTES:
         advice = f"Give at least {MIN_KEY_BYTES} random bytes, such as the output of `openssl rand -hex 32`."
-        raise ConfigurationError(source, [f"contains a key of only {len(key)} bytes. {advice}"])
+        raise ConfigurationError(source, [f"contains a key of only {number_of(len(key), 'byte')}. {advice}"])
     return key

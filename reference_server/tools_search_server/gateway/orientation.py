@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mcp_ext_tools_search.types import ServerSettings
+from tools_search_hosts.counts import number_of
 
 from tools_search_server.gateway.views import VisibleServer
 
@@ -43,17 +44,17 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
 
     The servers share the space: long texts get what shorter ones leave. `guide` says how to find tools.
     """
-    counted = f"{tool_count} tools" if tool_count is not None and _all_settled(servers) else "the tools"
+    counted = number_of(tool_count, "tool") if tool_count is not None and _all_settled(servers) else "the tools"
     opening = (
-        f"This server offers {counted} of {len(servers)} MCP servers. The name of each tool starts with its server. "
-        f"{guide} What stands in quotation marks are the words of that server."
+        f"This server offers {counted} of {number_of(len(servers), 'MCP server')}. "
+        f"The name of each tool starts with its server. {guide} What stands in quotation marks are the words of that server."
     )
     lines: list[str] = []
-    room = _MAX_BYTES - _size(opening) - _size("\n- and 9999 more servers")
+    room = _MAX_BYTES - _size(opening) - _size("\n- and 9,999 more servers")
     for server in servers:
         line = f"- {server.name[:_MAX_TOPIC_CHARS]}"
         if server.state.is_usable:
-            line += f" ({'many' if server.tool_count is None else server.tool_count} tools)"
+            line += f" ({'many tools' if server.tool_count is None else number_of(server.tool_count, 'tool')})"
         else:
             line += f": {'still starting' if server.state.kind == 'starting' else 'not available at the moment'}"
         if room < _size(line) + 1:
@@ -70,7 +71,7 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
             lines[place] += f' says: "{quoted}"'
         room -= min(share, _size(words[place]) + around if words[place] else 0)
     if len(lines) < len(servers):
-        lines.append(f"- and {len(servers) - len(lines)} more servers")
+        lines.append(f"- and {number_of(len(servers) - len(lines), 'more server')}")
     return "\n".join([opening, *lines])
 
 

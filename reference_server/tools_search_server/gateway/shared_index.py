@@ -24,6 +24,7 @@ from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.toolsets import Rule
 from tools_search_ranking.postgres import (
     PostgresPool,
@@ -237,7 +238,7 @@ class SharedIndex:
                 # Once even without new tools, to remove those that are gone.
                 for start in range(0, max(len(new), 1), _BATCH):
                     update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
-                logger.info("the index has %d tools, %d of them new or changed", len(entries), len(new))
+                logger.info("the index has %s, %d of them new or changed", number_of(len(entries), "tool"), len(new))
             return _revision(connection, catalog)
 
     def _parts_of(self, view: View) -> Sequence[str]:

@@ -30,6 +30,7 @@ from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import SubscriptionsListenRequestParams
 from tools_search_hosts import ConfigurationError
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.locations import real_path
 
 from tools_search_server.base.limits import Limits
@@ -84,7 +85,7 @@ def _file_program(file: Path | None, limits: Limits, answer: CallTool) -> Progra
                 text = "%s cannot be used: %s The previous catalog is still served."
                 logger.warning(text, file, " ".join(error.problems))
                 continue
-            logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
+            logger.info("%s changed: %s", file, number_of(len(catalog.contents.tools), "tool"))
             await changes.announce()
 
     return Program(

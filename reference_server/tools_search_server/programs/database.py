@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 from tools_search_hosts import ConfigurationError
+from tools_search_hosts.counts import number_of
 from tools_search_ranking.extras import MissingExtraError, install_command
 
 from tools_search_server.catalog.catalog_file import CatalogFile, bundled_catalog, parsed, read_catalog
@@ -176,7 +177,7 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
             written = write_catalog(connection, name, _storable(read_catalog(file)))
         for role in readers:
             connection.execute("select tools_search.allow(%s::name, %s)", [role, name])
-        click.echo(f"{written:,} tools are in the catalog {name!r}")
+        click.echo(f"The catalog {name!r} has {number_of(written, 'tool')}")
 
 
 @click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
@@ -199,7 +200,7 @@ def reindex(*, database: str, name: str) -> None:
                 written = reindex_catalog(connection, reading, name, on_progress=_reporter())
             except LookupError:
                 raise ConfigurationError("--name", [f"there is no catalog {name!r} in this database"]) from None
-        click.echo(f"{written:,} tools of the catalog {name!r} are indexed again")
+        click.echo(f"The catalog {name!r} is indexed again: {number_of(written, 'tool')}")
 
 
 def show_catalogs(database: str, *, as_json: bool) -> bool:
@@ -230,9 +231,9 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
     click.echo(f"schema {len(migrations)}, {size / 1e6:,.0f} MB")
     if problem is not None:
         click.echo(problem)
-    for one in catalogs:
-        advice = "" if one["current"] else ", made by another version: reindex"
-        click.echo(f"{one['name']}: {one['tools']:,} tools since {one['made'][:19]}{advice}")
+    for catalog in catalogs:
+        advice = "" if catalog["current"] else ", made by another version: reindex"
+        click.echo(f"{catalog['name']}: {number_of(catalog['tools'], 'tool')} since {catalog['made'][:19]}{advice}")
     return is_current
 
 
@@ -302,7 +303,7 @@ def _reporter() -> Callable[[int], None]:
         now = monotonic()
         if now - reported >= _REPORT_SECONDS:
             reported = now
-            click.echo(f"{written:,} tools, {written / (now - began):,.0f} a second", err=True)
+            click.echo(f"{number_of(written, 'tool')}, {written / (now - began):,.0f} a second", err=True)
 
     return report
 

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 import anyio
 import click
 import httpx2
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.json_values import is_list, is_object
 from tools_search_hosts.toolsets import EVERYTHING
 
@@ -89,7 +90,8 @@ def status(*, url: str, token_file: Path | None, database: str | None, as_json: 
             _print_searches(searches)
         for warning in health.get("warnings") or ():
             click.echo(printable(f"warning: {warning}"))
-        counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
+        counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down") if name in health]
+        counts += [number_of(health["tools"], "tool")] if "tools" in health else []
         click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
     sys.exit(0 if health["status"] == "ok" else 1)
 
@@ -165,9 +167,9 @@ class _LastOutput(logging.Handler):
 def _print_searches(searches: Mapping[str, Any]) -> None:
     followed = f"{searches['called']} led to a call, {searches['notCalled']} did not"
     click.echo(f"searches since {searches['since']}: {searches['nothing']} found nothing, {followed}")
-    for one in searches.get("queries", ()):
-        outcome = "found nothing" if one["outcome"] == "nothing" else "no call"
-        click.echo(printable(f"  {outcome}, {one['count']} times: {one['query']}"))
+    for query in searches.get("queries", ()):
+        outcome = "found nothing" if query["outcome"] == "nothing" else "no call"
+        click.echo(printable(f"  {outcome}, {number_of(query['count'], 'time')}: {query['query']}"))
 
 
 def _print_offers(document: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.types import TOOLS, ServerSettings, published_metadata
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
+from tools_search_hosts.counts import number_of
 
 from tools_search_server.base.redaction import quoted
 from tools_search_server.upstreams.listing import Kind, ListingError, entries_of, usable_entries
@@ -156,7 +157,8 @@ class UpstreamSearch:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
         usable, faults = await usable_entries(entries, self._kind)
         if faults:  # at DEBUG level, because each search finds the same invalid entries
-            logger.debug("%s: %d entries are left out, such as: %s", self._server, len(faults), faults[0])
+            count = number_of(len(faults), "entry", "entries")
+            logger.debug("%s: %s left out, such as: %s", self._server, count, faults[0])
         return usable
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import anyio
 from anyio.abc import ByteReceiveStream
+from tools_search_hosts.counts import number_of
 
 from tools_search_server.base.redaction import Secrets
 
@@ -97,5 +98,6 @@ class _StderrLog:
     def _begin_second(self) -> None:
         if self._left_out:
             extra = {"server": self._server}
-            logger.warning("%s writes too much: %d lines are left out", self._server, self._left_out, extra=extra)
+            lines = number_of(self._left_out, "line")
+            logger.warning("%s writes too much: %s left out", self._server, lines, extra=extra)
         self._second_ends, self._logged, self._left_out = anyio.current_time() + 1, 0, 0

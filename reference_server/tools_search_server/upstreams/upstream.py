@@ -54,6 +54,7 @@ from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.endings import SESSION_LOST, answer_broke_off, connection_ended, session_lost
 
 from tools_search_server.base.redaction import printable
@@ -377,7 +378,7 @@ class Upstream:
                 # The connection may have been lost while they were read, and the server must not look ready again.
                 if tools != self.tools and self._client is client:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
-                    logger.info("%s changed: %s", self.name, _counted(tools), extra=extra)
+                    logger.info("%s changed: %s", self.name, number_of(len(tools), "tool"), extra=extra)
                     self._move("ready", tools, self.state.reason)
             elif self.index_at_most() is None:  # a caller might see a part of it now
                 tools, delegated = await self._read_catalog(client, lists)
@@ -443,7 +444,10 @@ class Upstream:
         """Record that the server is ready, and what it says about itself on this connection."""
         self.delegated, self.greeting = delegated, Greeting.of(client)
         protocol = self.greeting.protocol
-        offer = f"about {delegated.size or 'many'} tools, searched there" if delegated else _counted(tools)
+        offer = number_of(len(tools), "tool")
+        if delegated is not None:
+            size = "many tools" if delegated.size is None else f"about {number_of(delegated.size, 'tool')}"
+            offer = f"{size}, searched there"
         extra = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": protocol}
         logger.info("%s is ready: %s, protocol %s", self.name, offer, protocol, extra=extra)
         self._move("ready", tools)
@@ -484,7 +488,7 @@ class Upstream:
             return
         self.greeting = saved.greeting
         self.tools = {tool.name: tool for tool in saved.tools}
-        logger.info("%s is idle: %d tools known from its last listing", self.name, len(saved.tools))
+        logger.info("%s is idle: %s known from its last listing", self.name, number_of(len(saved.tools), "tool"))
         self._leave("idle")
         self._announce_lists()
 
@@ -616,7 +620,3 @@ class Upstream:
         for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
             if feature in self.greeting.features:
                 self.on_event(self, event)
-
-
-def _counted(tools: Mapping[str, Tool]) -> str:
-    return f"{len(tools)} tool{'s' * (len(tools) != 1)}"

@@ -291,7 +291,7 @@ class PostgresPool:
                     self._used -= 1
         except PoolTimeout:
             if self._used >= self._size:
-                raise UnavailableError(f"all {self._size} connections to the database are busy") from None
+                raise UnavailableError(f"every connection to the database is busy ({self._size})") from None
             if self._refusal is not None:
                 raise UnavailableError(f"the database refuses connections: {self._refusal}") from None
             raise

@@ -30,7 +30,7 @@ from tools_search_conformance.clients.script import (
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.wire.codec import JsonObject, as_object
-from tools_search_conformance.wire.display import cut
+from tools_search_conformance.wire.display import cut, number_of
 from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.record import Exchange
 
@@ -401,7 +401,8 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
         for user in _USERS[:2]:
             await session.ask("await", of=user)
         asked = len(session.peer.searches)
-        message = f"two users sent the same search concurrently, and the client sent {asked} requests instead of 2"
+        message = "two users sent the same search concurrently,"
+        message += f" and the client sent {number_of(asked, 'request')} instead of 2"
         session.expect(asked >= 2, message, case="two concurrent users")
     searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=_HOUR, cacheScope="private")})
     async with bench.connected(Script(search=searching)) as session:

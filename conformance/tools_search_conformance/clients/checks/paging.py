@@ -29,6 +29,7 @@ from tools_search_conformance.clients.script import (
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import cursors, explore, texts
 from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -485,7 +486,8 @@ async def last_page_ends(bench: ClientBench) -> None:
                 outcome = await session.search_all("keep the books")
                 wanted, sent = len(pages.cursors) + 1, len(session.peer.searches)
                 case = f"{wanted} pages, {end} on the last"
-                message = f"the search had {wanted} pages with {end} on the last, but the client sent {sent} requests"
+                message = f"the search had {wanted} pages with {end} on the last,"
+                message += f" but the client sent {number_of(sent, 'request')}"
                 session.expect(sent <= wanted, message, case=case)
                 if outcome.reported and sent == wanted:
                     message = f"of {case}, the client returned {outcome.describe()}"
@@ -516,8 +518,8 @@ async def cursor_loop(bench: ClientBench) -> None:
             await session.search_all("keep the books")
             if length != _WITHOUT_TOOLS:  # empty-page-not-end judges whether the client reads on from an empty page
                 session.require_second_page()
-            case, sent = f"a loop of {length} cursor{'s' * (length > 1)}", len(session.peer.searches)
-            session.expect(sent < _LOOP_END, f"the client followed {case} for {sent} requests", case=case)
+            case, sent = f"a loop of {number_of(length, 'cursor')}", len(session.peer.searches)
+            session.expect(sent < _LOOP_END, f"the client followed {case} for {number_of(sent, 'request')}", case=case)
 
 
 class _RefusedCursors:
@@ -642,6 +644,8 @@ async def _expect_few_starts(
         outcome = await session.find("keep the books", limit)
         message = f"after refused cursors, the client started over {search.starts_over} times"
         message += f" and returned {outcome.describe()}"
-        case = f"{good} cursors accepted, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
+        case = (
+            f"{number_of(good, 'cursor')} accepted, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
+        )
         session.expect(search.starts_over <= 1, message, case=case)
     bench.require(bool(search.refused or hints or limit or good), ONE_PAGE)

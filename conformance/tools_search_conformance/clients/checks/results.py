@@ -28,6 +28,7 @@ from tools_search_conformance.clients.script import (
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import explore, unknown_members
 from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 _HOUR: Final = 3_600_000
@@ -156,7 +157,7 @@ async def legacy_members_ignored(bench: ClientBench) -> None:
             await session.search("mend a clock")
             await session.search("mend a clock")
             asked.append(len(session.peer.searches))
-            message = f"for the same search twice, the client sent {asked[0]} requests without ttlMs"
+            message = f"for the same search twice, the client sent {number_of(asked[0], 'request')} without ttlMs"
             message += f" and {asked[-1]} with {json.dumps(hint)}"
             session.expect(asked[-1] == asked[0], message)
 
@@ -350,6 +351,6 @@ async def large_catalog_searched(bench: ClientBench) -> None:
         async with bench.connected(Script(settings=settings, tools=MANY, list_page=20)) as session:
             await session.search("mend a clock", 5)
             where = (session.peer.searches or [session.last_request_for_tools])[0]
-            pages = f"{len(session.peer.listings)} pages of {bench.primitive.list_method}"
+            pages = f"{number_of(len(session.peer.listings), 'page')} of {bench.primitive.list_method}"
             message = f"{case}, but the client requested {pages} and did not send tools/search"
             session.expect(bool(session.peer.searches), message, where, case=case)
