@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tools_search_client import (
     FederationSource,
     Forward,
     HostError,
+    OwnConnection,
     Reply,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -34,7 +36,6 @@ from tools_search_client import (
     ToolDiscovery,
     open_federation,
 )
-from tools_search_client.servers.host_connection import OwnConnection
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
 ASKING = str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py")
@@ -56,7 +57,7 @@ def weather(*, searchable: bool = True) -> MCPServer:
     return server
 
 
-def only(connection: OwnConnection) -> Configuration:
+def only(connection: OwnConnection | Callable[[], OwnConnection | None]) -> Configuration:
     return Configuration((ConnectedServer("own", connection=connection),))
 
 
@@ -71,12 +72,9 @@ def text_of(result: Any) -> str:
 async def test_a_connection_of_the_host_is_searched_and_called_and_left_open(mode: str, kind: str):
     with anyio.fail_after(20):
         async with Client(weather(), mode=mode, extensions=[TOOLS_SEARCH]) as client:
-            connections: dict[str, OwnConnection] = {
-                "client": client,
-                "session": client.session,
-                "function": lambda: client.session,
-            }
-            async with open_federation(only(connections[kind])) as federation:
+            connections: dict[str, OwnConnection] = {"client": client, "session": client.session}
+            connection = connections.get(kind) or partial(connections.get, "session")
+            async with open_federation(only(connection)) as federation:
                 answer = await federation.search("weather forecast")
                 assert [(tool.name, tool.mode) for tool in answer.tools] == [("own__get_forecast", "search")]
                 assert text_of(await federation.call("get_forecast", {"city": "Oslo"})) == "sun in Oslo"

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp_types import CallToolResult, TextContent, Tool
-from tools_search_client import Conversation, ListedSource, LocalError, Reply, SavedConversationError, ToolDiscovery
+from tools_search_client import (
+    Conversation,
+    Forward,
+    ListedSource,
+    LocalError,
+    Reply,
+    SavedConversationError,
+    ToolDiscovery,
+)
 from tools_search_client.providers import (
     Adapter,
     AnthropicMessages,
@@ -150,6 +158,30 @@ async def test_a_transcript_that_was_saved_while_calls_are_open_goes_on_with_the
     for one in (talk, again):
         one.adapter.cancel()
     assert again.adapter.request() == talk.adapter.request()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_call_during_which_the_process_ended_is_answered_as_unknown_after_a_restart(kind: Any):
+    talk = Talk(kind)
+    await talk.search("find_order")
+    talk.adapter.say("Find it twice.")
+    body = talk.adapter.request()
+    call: tuple[str, dict[str, Any]] = ("shop__find_order", {})
+    answer = RENDERERS[talk.kind](Step("Well.", calls=[call, call]), talk.count, body)
+    for choice in answer.get("choices", []):
+        del choice["message"]["reasoning_content"]
+    started = talk.adapter.read(answer).calls[0]
+    assert isinstance(await talk.conversation.take(started), Forward)
+    again = Talk(kind)
+    await again.adapter.restore(talk.adapter.save())
+    unknown, other = again.adapter.open_calls
+    assert unknown.id == started.id != other.id
+    again.adapter.answer(unknown, again.conversation.interrupted(unknown))
+    assert isinstance(await again.conversation.take(other), Forward)
+    again.adapter.answer(other, CallToolResult(content=[TextContent(type="text", text="Done.")]))
+    body = again.adapter.request()
+    assert RULES[again.kind](body) == []
+    assert "whether it had its effect is unknown" in json.dumps(body)
 
 
 @pytest.mark.parametrize(("kind", "call_tool"), FORMS)

@@ -341,6 +341,11 @@ class Conversation:
         failed |= error.failed if isinstance(error, UnknownToolError) else {}
         return Reply(forward.call, text, is_error=True, failed=failed)
 
+    def interrupted(self, call: ToolCall) -> Reply:
+        """Return the reply to a call with an unknown outcome, such as one during which the host's process ended."""
+        require_kind("call", call, ToolCall, instead="a `ToolCall`, such as one of an adapter's `open_calls`")
+        return Reply(call, prompts.INTERRUPTED, is_error=True)
+
     def _uncount(self, forward: Forward) -> None:
         require_kind("forward", forward, Forward, instead="the `Forward` that `take` returned")
         self.statistics.count_call(forward.definition.name, forward.tool.server, -1)

@@ -70,6 +70,10 @@ _SEARCH_SCHEMA: Final[Mapping[str, Any]] = {
 
 NOT_ALLOWED: Final = "The user does not allow this call."
 
+INTERRUPTED: Final = (
+    "Error: This call was interrupted, and whether it had its effect is unknown. Find out before you repeat it."
+)
+
 _MANIFEST_HEADING: Final = "Available tool servers (use this tool to load their definitions):"
 
 BRIEF_CHARS: Final = 300

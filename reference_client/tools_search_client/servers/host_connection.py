@@ -18,8 +18,8 @@ from tools_search_client.servers.faults import host_faults
 
 _logger = logging.getLogger(__name__)
 
-OwnConnection: TypeAlias = Client | ClientSession | Callable[[], Client | ClientSession | None]
-"""An open connection, or a function that returns the current one, or `None` if there is none."""
+OwnConnection: TypeAlias = Client | ClientSession
+"""A connection that the host opens and closes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class ConnectedServer(ServerEntry):
     """
 
     target: Target = field(default=UnusableTarget(("the host connects to it",)), init=False, repr=False)
-    connection: OwnConnection = field(kw_only=True)
+    connection: OwnConnection | Callable[[], OwnConnection | None] = field(kw_only=True)
+    """The open connection, or a function that returns the current one, or `None` if there is none."""
 
     def current(self) -> Client | None:
         """Return the current connection, or `None` if there is none.
@@ -42,7 +43,7 @@ class ConnectedServer(ServerEntry):
         """
         with host_faults("`connection`"):
             held: Any = self.connection() if callable(self.connection) else self.connection
-        if not isinstance(held, Client | ClientSession | None):
+        if not isinstance(held, OwnConnection | None):
             name = f"{type(held).__module__}.{type(held).__qualname__}"
             remedy = "pass an `mcp.Client`, an `mcp.ClientSession`, or a function that returns one or `None`"
             raise HostError("`connection`", TypeError(name), f"it is a `{name}`: {remedy}")
