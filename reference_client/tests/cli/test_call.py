@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import shlex
@@ -300,3 +301,18 @@ def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_calle
     )
     assert done.returncode == 2
     assert "pass --yes" in done.stderr
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_terminal_breaks_errors_between_words_and_a_pipe_does_not(tmp_path: Path, run: Run, columns: int):
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
+    arguments = ("describe", "gone:find_order", "--config", str(config))
+    error = "Error: '/nowhere/program' was not found; install it, or use its full path as `command`; "
+    error += "if it is a folder, correct `cwd`"
+    assert run(*arguments).errors == f"{error}\n"
+    with closing(Terminal(["-m", "tools_search_client", *arguments], {}, columns=columns)) as terminal:
+        code, shown = terminal.until_end()
+    lines = shown[shown.index("Error: ") :].splitlines()
+    assert (code, " ".join(map(str.strip, lines))) == (1, error)
+    assert all(len(line) <= columns for line in lines)

@@ -18,7 +18,7 @@ from tools_search_client.cli.chat import chat
 from tools_search_client.cli.demo import demo
 from tools_search_client.cli.login import login
 from tools_search_client.cli.offers import prompts, resources
-from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE, print_json
+from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE, print_error, print_json
 from tools_search_client.cli.running import InterruptionError
 from tools_search_client.cli.show import search, servers, stats, tools
 from tools_search_client.errors import LocalError, ServerError, ToolsSearchClientError
@@ -103,7 +103,7 @@ def _run(given: Sequence[str]) -> int:
         else:
             # Only our own messages may span lines: a second line from a server could pass for one of our messages.
             shown = one_line(message) if isinstance(error, ServerError | OSError) else printable(message)
-            click.echo(f"Error: {shown}", err=True)
+            print_error(f"Error: {shown}")
         return code
 
 

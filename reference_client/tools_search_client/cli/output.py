@@ -125,7 +125,16 @@ def servers_json(reports: Sequence[ServerReport]) -> dict[str, Any]:
 
 def print_note(text: str) -> None:
     """Print a note on standard error, to keep it out of pipes."""
-    click.echo(one_line(text), err=True)
+    print_error(one_line(text))
+
+
+def print_error(text: str) -> None:
+    """Print printable text on standard error. A terminal breaks its lines between words."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        console.print(Text(text))
+    else:
+        click.echo(text, err=True)
 
 
 def note_nothing_found(reports: Sequence[ServerReport], noun: str) -> None:
