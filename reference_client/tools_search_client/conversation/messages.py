@@ -215,7 +215,7 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     id: str | None = None
-    """The provider's id, repeated in the result."""
+    """The provider's id, repeated in the result. A call that an adapter reads has one, unique in its conversation."""
     problem: str | None = None
     """Why it is invalid, such as arguments that are not JSON; for the model to read. Such a call is never forwarded."""
 

@@ -162,9 +162,7 @@ def written(file: Path, contents: dict[str, Any]) -> str:
 
 def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path: Path) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
-    assert (
-        "The catalog 'shown' has 5 tools" in run("import", file, "--to", database.address, "--name", "shown").stdout
-    )
+    assert "The catalog 'shown' has 5 tools" in run("import", file, "--to", database.address, "--name", "shown").stdout
     lines = "\n".join(map(json.dumps, TEAS[:2]))
     assert "2 tools" in run("import", "-", "--to", database.address, "--name", "lines", given=lines).stdout
     again = run("reindex", "--database", database.address, "--name", "shown")

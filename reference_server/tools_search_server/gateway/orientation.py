@@ -47,7 +47,8 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
     counted = number_of(tool_count, "tool") if tool_count is not None and _all_settled(servers) else "the tools"
     opening = (
         f"This server offers {counted} of {number_of(len(servers), 'MCP server')}. "
-        f"The name of each tool starts with its server. {guide} What stands in quotation marks are the words of that server."
+        f"The name of each tool starts with its server. {guide} "
+        "What stands in quotation marks are the words of that server."
     )
     lines: list[str] = []
     room = _MAX_BYTES - _size(opening) - _size("\n- and 9,999 more servers")
