@@ -10,8 +10,9 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from mcp import Client, MCPError
+from mcp import MCPError
 from mcp_ext_tools_search.client import (
+    InvalidSearchRequestError,
     InvalidSearchResultError,
     Target,
     ToolsSearchNotAdvertisedError,
@@ -21,7 +22,7 @@ from mcp_ext_tools_search.client import (
 )
 from mcp_ext_tools_search.client.search import advertised, without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
-from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker, floored
 from mcp_ext_tools_search.types import Primitive, ResultT, first_problem
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from pydantic import ValidationError
@@ -116,7 +117,7 @@ class FoundItems:
 
 async def find(
     primitive: Primitive[ResultT],
-    client: Client,
+    client: Target,
     query: str,
     *,
     limit: int = 10,
@@ -127,7 +128,7 @@ async def find(
 
     Args:
         primitive: The kind of items: `RESOURCES`, `RESOURCE_TEMPLATES` or `PROMPTS`.
-        client: A connected client that declares `TOOLS_SEARCH`.
+        client: A connected client, or its session, that declares `TOOLS_SEARCH`.
         query: A short description of the need.
         limit: Maximum number of items.
         ranker: Ranks the list; a `SimpleRanker` by default.
@@ -138,6 +139,10 @@ async def find(
         MCPError: The server supports search, but failed or was too busy; or its list failed (draft: Falling Back to
             Listing).
     """
+    if limit is None:  # pyright: ignore[reportUnnecessaryComparison] - for untyped callers; a search may have no limit
+        raise InvalidSearchRequestError("limit: must be an integer")
+    ranker = SimpleRanker() if ranker is None else ranker
+    floored(ranker)  # which raises for anything but a ranker, before anything is sent
     try:
         pages = await read_pages(
             client,
@@ -157,7 +162,7 @@ async def find(
         is_cut = len(found) < limit and pages[-1].next_cursor is not None
         return FoundItems([*found.values()][:limit], is_listed=False, is_incomplete=is_cut)
     definitions, is_whole = await list_definitions(primitive, client, timeout=timeout)
-    hits = PrimitiveIndex(primitive, definitions, ranker or SimpleRanker()).search(query)[:limit]
+    hits = PrimitiveIndex(primitive, definitions, ranker).search(query)[:limit]
     items = [primitive.item.model_validate(definitions[hit.name], by_name=False) for hit in hits]
     settings = primitives_settings(client)
     is_unlisted = primitive is RESOURCES and bool(settings and settings.resources and settings.resources.unlisted)
@@ -166,7 +171,7 @@ async def find(
 
 async def list_definitions(
     primitive: Primitive[Any],
-    client: Client,
+    client: Target,
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - of each page
 ) -> tuple[dict[str, Definition], bool]:

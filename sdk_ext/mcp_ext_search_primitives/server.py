@@ -13,7 +13,7 @@ from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.server.listing import ListPage, caller_listing, read_listing
 from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search
-from mcp_ext_tools_search.types import Primitive
+from mcp_ext_tools_search.types import Primitive, require_kind
 from mcp_types import METHOD_NOT_FOUND
 
 from mcp_ext_search_primitives.contents import Contents, ContentStore
@@ -22,6 +22,7 @@ from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURC
 
 __all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
 
+_SEARCH: Final = "an async function that returns an Answer"
 _KEPT_WITH_CONTENTS: Final = 2  # indexes; each takes many times the memory of the texts
 
 MAX_ITEMS: Final = 200_000
@@ -33,7 +34,7 @@ class ResourcesSearch:
     """How to search resources and resource templates; by default as `ToolsSearch` searches tools.
 
     Raises:
-        TypeError: `contents` is neither a boolean nor a `Contents`.
+        TypeError: `contents` is neither a boolean nor a `Contents`, or another argument has the wrong type.
         ValueError: `unlisted` without `search`, which alone can find what is not listed.
     """
 
@@ -51,16 +52,22 @@ class ResourcesSearch:
 
     def __post_init__(self) -> None:
         _require("contents", self.contents, Contents)
+        require_kind("unlisted", self.unlisted, bool, instead="True or False")
+        for name in ("search", "templates"):
+            require_kind(name, getattr(self, name), Callable, type(None), instead=_SEARCH)
         if self.unlisted and self.search is None:
             raise ValueError("unlisted=True needs a search: a list of resources holds no others")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptsSearch:
-    """How to search prompts."""
+    """How to search prompts. Raises `TypeError` if `search` is not a function."""
 
     search: Search | None = None
     """Finds prompts instead of listing and ranking."""
+
+    def __post_init__(self) -> None:
+        require_kind("search", self.search, Callable, type(None), instead=_SEARCH)
 
 
 Attach: TypeAlias = Callable[[MCPServer[Any] | Server[Any], Server[Any]], None]

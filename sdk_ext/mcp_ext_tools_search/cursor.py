@@ -20,6 +20,8 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
+from mcp_ext_tools_search.types import require_kind
+
 MIN_KEY_BYTES: Final = 32
 """Minimum key length: the number of bytes that SHA-256 outputs."""
 
@@ -73,6 +75,7 @@ class CursorKey:
     """
 
     def __init__(self, key: bytes | None = None, method: str = "tools/search") -> None:
+        require_kind("cursor_key", key, bytes, bytearray, type(None), instead="bytes, as from secrets.token_bytes(32)")
         if key is not None and memoryview(key).nbytes < MIN_KEY_BYTES:
             raise ValueError(
                 f"a cursor key needs at least {MIN_KEY_BYTES} bytes, not {len(key)}: "

@@ -28,6 +28,12 @@ WHITE_SPACE: Final = (
 """Every character with the Unicode property White_Space. `str.strip()` removes four more control characters."""
 
 
+def require_kind(argument: str, value: object, *kinds: Any, instead: str) -> None:
+    """Raise `TypeError` for an argument that is of none of these kinds, with what to pass `instead`."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{argument} must be {instead}, not {type(value).__name__}")
+
+
 def published_metadata(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the members that a definition with this `_meta` publishes for the extension, or an empty mapping.
 

@@ -1,6 +1,6 @@
 """The client side: negotiate, search, call what was found."""
 
-from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb, raw_request
+from mcp_ext_tools_search.client._sdk import MODERN_ONLY, Target, absorb, raw_request
 from mcp_ext_tools_search.client.errors import (
     InvalidSearchRequestError,
     InvalidSearchResultError,
@@ -11,7 +11,6 @@ from mcp_ext_tools_search.client.errors import (
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.search import (
     TOOLS_SEARCH,
-    Target,
     hit_metadata,
     is_for_model,
     iter_pages,

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mcp import Client, ClientSession
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, ListToolsResult, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from mcp_ext_tools_search.types import require_kind
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +31,25 @@ MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 _ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})  # capabilities of a client that may be asked back
 
 
-def absorb(session: ClientSession, tools: Sequence[Tool], *, complete: bool = False) -> list[Tool]:
+Target: TypeAlias = Client | ClientSession
+"""A connected client, or its session."""
+
+
+def session_of(target: Target) -> ClientSession:
+    """Return the session of a connected client."""
+    session = target.session if isinstance(target, Client) else target
+    require_kind("the client", session, ClientSession, instead="a connected `Client` or its session")
+    return session
+
+
+def absorb(target: Target, tools: Sequence[Tool], *, complete: bool = False) -> list[Tool]:
     """Make `tools` callable without a listing, and return those that may be called.
 
     If they are the server's `complete` list, the session forgets all others. On modern connections, a tool with an
     invalid `x-mcp-header` is left out, as it is from `tools/list`. If the SDK no longer has this method, search still
     works without it.
     """
-    absorb_listing: Callable[..., ListToolsResult] | None = getattr(session, "_absorb_tool_listing", None)
+    absorb_listing: Callable[..., ListToolsResult] | None = getattr(session_of(target), "_absorb_tool_listing", None)
     if absorb_listing is None:
         logger.warning("this SDK takes no tools that were not listed: calls will list them first")
         return list(tools)
@@ -44,7 +57,7 @@ def absorb(session: ClientSession, tools: Sequence[Tool], *, complete: bool = Fa
 
 
 async def raw_request(
-    client: Client,
+    client: Target,
     method: str,
     params: Mapping[str, Any],
     *,
@@ -61,7 +74,7 @@ async def raw_request(
     Raises:
         MCPError: The server returned an error, took too long, or is gone.
     """
-    session = client.session
+    session = session_of(client)
     data: dict[str, Any] = {"method": method, "params": dict(params)}
     options: CallOptions = {}
     if seconds is not None:
@@ -69,7 +82,7 @@ async def raw_request(
     if on_progress is not None:
         options["on_progress"] = on_progress
     session._stamp(data, options)  # pyright: ignore[reportPrivateUsage] - there is no public raw request
-    if capabilities is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    if capabilities is not None and session.protocol_version in MODERN_PROTOCOL_VERSIONS:
         declared = data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY]
         others = {name: value for name, value in declared.items() if name not in _ANSWERABLE}
         data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY] = {**others, **capabilities}

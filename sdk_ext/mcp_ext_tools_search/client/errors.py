@@ -51,12 +51,13 @@ class InvalidSearchResultError(ToolsSearchError, ValueError):
         self.reason = reason
 
 
-def retry_after(error: MCPError) -> float | None:
+def retry_after(error: Exception) -> float | None:
     """Return the seconds to wait before searching a busy server again, at most a day, or `None` for other errors."""
-    match error.data:
+    data = error.data if isinstance(error, MCPError) and error.code == INTERNAL_ERROR else None
+    match data:
         case {"retryAfterMs": bool()}:  # which Python takes for an integer
             return None
-        case {"retryAfterMs": int() | float() as delay} if error.code == INTERNAL_ERROR and delay >= 0:
+        case {"retryAfterMs": int() | float() as delay} if delay >= 0:
             return min(delay, _DAY_MS) / 1000
         case _:
             return None

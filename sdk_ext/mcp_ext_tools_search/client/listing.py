@@ -9,12 +9,11 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from mcp import Client
 from mcp_types import ListToolsResult, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb, raw_request
+from mcp_ext_tools_search.client._sdk import MODERN_ONLY, Target, absorb, raw_request, session_of
 from mcp_ext_tools_search.types import cache_hints, first_problem
 
 logger = logging.getLogger(__name__)
@@ -30,14 +29,15 @@ class ListedPage:
     left_out: int = 0  # definitions left out because the connection's protocol revision forbids them
 
 
-async def list_page(client: Client, cursor: str | None) -> ListedPage:
+async def list_page(client: Target, cursor: str | None) -> ListedPage:
     """Request the page at `cursor`, or the first page for `None`, and make its tools callable.
 
     Raises:
         ValidationError: The page itself, not just a definition, violates the protocol.
         MCPError: The server refused or is gone.
     """
-    version = client.protocol_version
+    session = session_of(client)
+    version = session.protocol_version or ""
     page = await raw_request(client, _METHOD, {} if cursor is None else {"cursor": cursor}, seconds=None)
     if version not in MODERN_PROTOCOL_VERSIONS:
         page = {name: value for name, value in page.items() if name not in MODERN_ONLY}
@@ -58,7 +58,7 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
             except ValidationError as error:
                 place = first_problem(error)[0].removeprefix("tools.0.")
                 logger.info("a tool is left out: its definition is invalid at %r", place)
-    result.tools = absorb(client.session, result.tools)
+    result.tools = absorb(session, result.tools)
     return ListedPage(result, len(entries) - len(result.tools))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import anyio
-from mcp import Client, ClientSession, MCPError
+from mcp import MCPError
 from mcp.client import advertise
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import INVALID_PARAMS, Tool
@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from mcp_ext_tools_search import types
-from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb
+from mcp_ext_tools_search.client._sdk import MODERN_ONLY, Target, absorb, session_of
 from mcp_ext_tools_search.client.errors import (
     InvalidSearchRequestError,
     InvalidSearchResultError,
@@ -32,8 +32,7 @@ TOOLS_SEARCH: Final = advertise(EXTENSION_ID, types.ClientSettings().to_wire())
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-Target: TypeAlias = Client | ClientSession
-"""A search target: a connected client, or its session."""
+_A_TOOL: Final = "a Tool, as from Tool.model_validate(definition)"
 
 # If one of these members is invalid, so is the page. Any other invalid member is left out.
 _NEEDED: Final = frozenset({"nextCursor", "resultType"})
@@ -57,9 +56,7 @@ def server_settings(target: Target) -> types.ServerSettings | None:
 
 def advertised(target: Target) -> dict[str, Any] | None:
     """Return the settings exactly as the server advertises them, or `None` if it does not offer search."""
-    session = target.session if isinstance(target, Client) else target
-    if not isinstance(session, ClientSession):  # pyright: ignore[reportUnnecessaryIsInstance] - for untyped callers
-        raise TypeError(f"pass a connected `Client` or its session, not {type(session).__name__!r}")
+    session = session_of(target)
     if (capabilities := session.server_capabilities) is None:
         return None
     places = [capabilities.extensions]
@@ -99,13 +96,14 @@ async def search_tools(
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
             to search again if the server is too busy.
     """
+    types.require_kind("primitive", primitive, Primitive, instead="RESOURCES, RESOURCE_TEMPLATES, PROMPTS or TOOLS")
+    types.require_kind("timeout", timeout, int, float, type(None), instead="a number of seconds")
     optional = {name: value for name, value in (("limit", limit), ("cursor", cursor)) if value is not None}
     try:
         params = types.SearchToolsRequestParams.model_validate({"query": query, **optional})
     except ValidationError as error:
         raise InvalidSearchRequestError(": ".join(types.first_problem(error))) from error
-    session = target.session if isinstance(target, Client) else target
-    stated = advertised(session)
+    session, stated = session_of(target), advertised(target)
     if stated is None or (primitive.setting and not isinstance(stated.get(primitive.setting), dict)):
         raise ToolsSearchNotAdvertisedError(primitive)
     request = primitive.request(method=primitive.method, params=params)
@@ -120,6 +118,7 @@ async def search_tools(
 
 def hit_metadata(tool: Tool) -> HitMetadata | None:
     """Return why `tool` was found, or `None` if its server does not say so in a valid form."""
+    types.require_kind("tool", tool, BaseModel, instead=_A_TOOL)
     try:
         return HitMetadata.model_validate((tool.meta or {}).get(EXTENSION_ID), by_name=False)
     except ValidationError:
@@ -132,6 +131,7 @@ def is_for_model(tool: Tool) -> bool:
     MCP Apps (`io.modelcontextprotocol/ui`) forbids it if `_meta.ui.visibility` is an array without `"model"`. Any value
     that is not an array, or is in a `ui` that is not an object, hides nothing.
     """
+    types.require_kind("tool", tool, Tool, instead=_A_TOOL)
     ui = (tool.meta or {}).get("ui")
     visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
     return not isinstance(visibility, list) or "model" in visibility

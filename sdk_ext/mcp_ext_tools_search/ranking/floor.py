@@ -80,8 +80,10 @@ class Floor:
 def floored(ranker: Ranker) -> Ranker:
     """Return a ranker whose indexes implement the matching floor, whatever the order of `ranker`.
 
-    A ranker that already implements the floor is returned unchanged.
+    A ranker that already implements the floor is returned unchanged. Raises `TypeError` for anything but a ranker.
     """
+    if not callable(ranker) or (isinstance(ranker, type) and not hasattr(ranker, "search")):  # a class of rankers
+        raise TypeError(f"ranker must be a Ranker, such as SimpleRanker(), not {ranker!r}")
     return ranker if getattr(ranker, "keeps_floor", False) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
 
 

@@ -19,6 +19,7 @@ from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.query import Translator, asked_terms, index_terms
+from mcp_ext_tools_search.types import require_kind
 
 SATURATION: Final = 1.5  # k1 of BM25: how much repetitions of a word add
 LENGTH_PENALTY: Final = 0.7  # b of BM25: how much long definitions reduce scores
@@ -33,6 +34,8 @@ class SimpleIndex:
 
     def __init__(self, tools: Sequence[Tool], translator: Translator | None = None) -> None:
         self._translator = translator
+        for tool in tools:
+            require_kind("each of the tools", tool, Tool, instead="a Tool")
         self._tools = sorted(tools, key=lambda tool: tool.name)
         documents = [_document(tool) for tool in self._tools]
         self._members = [members for _, members, _ in documents]
@@ -55,6 +58,7 @@ class SimpleIndex:
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first. The first has score 1."""
+        require_kind("query", query, str, instead="text")
         if visible is not None:
             # Statistics cover the whole index, and hidden tools must not affect them.
             return SimpleIndex([tool for tool in self._tools if tool.name in visible], self._translator).search(query)

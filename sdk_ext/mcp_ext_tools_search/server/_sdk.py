@@ -17,6 +17,7 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
 from mcp_ext_tools_search.server.errors import ServerSetupError
+from mcp_ext_tools_search.types import require_kind
 
 
 def complete_chain(server: Server[Any], own: ServerMiddleware[Any], call_next: CallNext) -> CallNext:
@@ -47,13 +48,8 @@ async def _apply(
 
 
 def lowlevel_server(server: MCPServer[Any] | Server[Any]) -> Server[Any]:
-    """Return the low-level server behind `server`.
-
-    Raises:
-        TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
-    """
+    """Return the low-level server behind `server`. Raises `TypeError` if it is no server of the SDK."""
     if isinstance(server, MCPServer):
         return server._lowlevel_server  # pyright: ignore[reportPrivateUsage] - there is no public accessor
-    if isinstance(server, Server):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        return server
-    raise TypeError(f"tools/search installs on an MCPServer or a low-level Server, not on {type(server).__name__}")
+    require_kind("server", server, Server, instead="an MCPServer or a low-level Server")
+    return server

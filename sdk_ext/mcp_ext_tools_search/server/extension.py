@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server import MCPServer, Server
@@ -12,13 +13,14 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
+from mcp_ext_tools_search import types
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.server import negotiation
 from mcp_ext_tools_search.server._sdk import complete_chain, lowlevel_server
-from mcp_ext_tools_search.server.errors import internal_faults_hidden, invalid_params, too_busy
+from mcp_ext_tools_search.server.errors import ServerSetupError, internal_faults_hidden, invalid_params, too_busy
 from mcp_ext_tools_search.server.listing import ListPage, list_page_of_search
-from mcp_ext_tools_search.server.search import ListingSearch, PageSearch, Search, SearchMethod, cut_page
+from mcp_ext_tools_search.server.search import Answer, ListingSearch, PageSearch, Search, SearchMethod, cut_page
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, TOOLS, SearchToolsRequestParams, ServerSettings
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SETTINGS: Final = "a ServerSettings(...), or an ordinary function that returns one"
 _MIN_QUERY_CHARS: Final = 1024  # Draft, Request: a query of up to 1,024 characters is always accepted
 _MAX_BY_DEFAULT: Final = 20  # Draft, Request: without `limit`, a page should not hold more
 
@@ -47,8 +50,7 @@ class ToolsSearch(Extension):
         max_limit: Maximum page size for any request. A larger `limit` is reduced to it.
         max_query_chars: Maximum query length, at least 1,024 characters.
         max_concurrency: Maximum number of concurrent rankings of large listings.
-        max_searches: Maximum number of open searches, including waiting ones. Any more are refused with error -32603,
-            which says when to search again.
+        max_searches: Maximum number of open searches, including waiting ones. Any more are refused as too busy.
         search: Replaces listing and ranking, for servers that keep their listings ready or that search other servers.
             `ranker` and `max_concurrency` then have no effect. By default, each search lists as its caller does,
             through all middleware, and cannot find what the caller does not see. A function passed here has to ensure
@@ -87,17 +89,20 @@ class ToolsSearch(Extension):
         for name, (value, least) in bounds.items():
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+        for name, function in (("search", search), ("page_search", page_search)):
+            types.require_kind(name, function, Callable, type(None), instead="an async function that returns an Answer")
+        types.require_kind("settings", settings, ServerSettings, Callable, type(None), instead=_SETTINGS)
         self._settings = settings
         self._default_limit = default_limit
         stated = settings.max_limit if isinstance(settings, ServerSettings) else None
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
         self.max_searches = max_searches
-        ranker = ranker or SimpleRanker()
+        ranker = SimpleRanker() if ranker is None else ranker
         searches = {TOOLS: search or ListingSearch(ranker, max_concurrency=max_concurrency)}
         self._optional: dict[str, dict[str, Any]] = {}
         self._attach: Callable[[MCPServer[Any] | Server[Any], Server[Any]], None] = lambda _, __: None
-        if resources or prompts:
+        if resources is not False or prompts is not False:
             from mcp_ext_search_primitives.server import optional_searches
 
             more, self._optional, self._attach = optional_searches(resources, prompts, ranker, max_concurrency)
@@ -110,6 +115,7 @@ class ToolsSearch(Extension):
     def settings(self) -> dict[str, Any]:
         """Return the settings to advertise now."""
         stated = self._settings() if callable(self._settings) else self._settings or ServerSettings()
+        types.require_kind("what the settings function returns", stated, ServerSettings, instead=_SETTINGS)
         said = stated.model_copy(update={"max_limit": self._max_limit}).to_wire()
         for name in ("resources", "prompts"):  # what is not searched is not advertised
             own = said.pop(name, {}) | {"maxLimit": self._max_limit}
@@ -165,10 +171,13 @@ class ToolsSearch(Extension):
                 if self._page_search is None or method.primitive is not TOOLS:
                     # The note of the previous page, so that the answer is composed in the same way.
                     note = None if continuation is None else continuation.note
-                    answer = await method.search(ctx, params.query, note)
+                    found = method.search(ctx, params.query, note)
                 else:
                     start = 0 if continuation is None else continuation.position
-                    answer = await self._page_search(ctx, params.query, range(start, start + size))
+                    found = self._page_search(ctx, params.query, range(start, start + size))
+                answer = await found if isawaitable(found) else None
+                if not isinstance(answer, Answer):
+                    raise ServerSetupError("a search must be an async function that returns an Answer")
                 page = cut_page(method, params.query, answer, continuation, size)
             except InvalidCursorError as error:
                 raise invalid_params("cursor", str(error)) from None
@@ -186,6 +195,7 @@ class ToolsSearch(Extension):
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
     """Make `server` searchable with `search`, by default a new `ToolsSearch`, and return it."""
+    types.require_kind("the second argument of install", search, ToolsSearch, type(None), instead="a ToolsSearch(...)")
     search = search or ToolsSearch()
     search.install(server)
     return search

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -27,6 +28,7 @@ from mcp_ext_tools_search.client import (
     read_pages,
     server_settings,
 )
+from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID, Primitive
 from mcp_types import (
@@ -192,9 +194,46 @@ async def test_what_every_server_refuses_is_not_sent(
     cannot_search = offering()
     for server in (cannot_search, lying(offering(), INTERNAL_ERROR, {"resources": {}, "prompts": {}})):
         async with connect(server) as client:
-            for query, limit in ((" ", 10), (None, 10), ("returns", 0), ("returns", -1), ("returns", "3")):
+            for query, limit in (
+                (" ", 10),
+                (None, 10),
+                ("returns", 0),
+                ("returns", -1),
+                ("returns", "3"),
+                ("returns", None),
+            ):
                 with pytest.raises(InvalidSearchRequestError):
                     await find(primitive, client, query, limit=limit)  # pyright: ignore[reportArgumentType]
+
+
+@every_primitive
+async def test_an_argument_of_a_wrong_type_is_refused_with_what_to_pass(
+    offering: Offering, connect: Connect, primitive: Primitive[Any]
+) -> None:
+    for server in (offering(), lying(offering(), INTERNAL_ERROR, {"resources": {}, "prompts": {}})):
+        async with connect(server) as client:
+            wrong: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+                (
+                    (client, primitive, "x"),
+                    {},
+                    "primitive must be RESOURCES, RESOURCE_TEMPLATES, PROMPTS or TOOLS, not Client",
+                ),
+                (("resources", client, "x"), {}, "primitive must be RESOURCES, RESOURCE_TEMPLATES, PROMPTS or TOOLS"),
+                ((primitive, client, "x"), {"ranker": "bm25"}, "ranker must be a Ranker, such as SimpleRanker()"),
+                ((primitive, client, "x"), {"ranker": SimpleRanker}, "ranker must be a Ranker, such as SimpleRanker()"),
+                ((primitive, client, "x"), {"timeout": "3"}, "timeout must be a number of seconds, not str"),
+            ]
+            for arguments, options, words in wrong:
+                with pytest.raises((TypeError, InvalidSearchRequestError), match=re.escape(words)):
+                    await find(*arguments, **options)
+
+
+@every_primitive
+async def test_a_session_is_searched_like_its_client(
+    offering: Offering, connect: Connect, primitive: Primitive[Any]
+) -> None:
+    async with connect(offering()) as client:  # which cannot search, so its list is read
+        assert await find(primitive, client.session, "returns") == await find(primitive, client, "returns")
 
 
 @every_primitive

@@ -311,6 +311,16 @@ def test_a_search_of_resources_is_refused_if_it_promises_what_it_cannot_do() -> 
         ResourcesSearch(contents=wrong)
     with pytest.raises(ValueError, match="unlisted=True needs a search"):
         ResourcesSearch(unlisted=True)
+    wrong = "bm25"
+    for configure in (
+        lambda: ResourcesSearch(search=wrong),
+        lambda: ResourcesSearch(templates=wrong),
+        lambda: PromptsSearch(search=wrong),
+    ):
+        with pytest.raises(TypeError, match="must be an async function that returns an Answer, not str"):
+            configure()
+    with pytest.raises(TypeError, match="unlisted must be True or False, not str"):
+        ResourcesSearch(unlisted=wrong)
 
 
 async def test_a_function_takes_the_place_of_listing_and_ranking(offering: Offering, connect: Connect) -> None:

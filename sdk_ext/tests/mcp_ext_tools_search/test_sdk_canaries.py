@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -52,8 +52,10 @@ async def test_an_absorbed_tool_is_known_to_the_session(billing: MCPServer[Any],
 
 
 def test_a_session_that_cannot_absorb_searches_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    session = cast("ClientSession", object())
-    assert absorb(session, [TOOL]) == [TOOL]
+    class WithoutAbsorb(ClientSession):
+        _absorb_tool_listing: Any = None
+
+    assert absorb(WithoutAbsorb.__new__(WithoutAbsorb), [TOOL]) == [TOOL]
     assert "takes no tools that were not listed" in caplog.text
 
 

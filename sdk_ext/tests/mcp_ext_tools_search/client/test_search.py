@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -17,12 +18,17 @@ from mcp_ext_tools_search.client import (
     InvalidSearchResultError,
     ToolsSearchError,
     ToolsSearchNotAdvertisedError,
+    absorb,
     hit_metadata,
+    is_for_model,
+    list_page,
+    raw_request,
     read_pages,
     retry_after,
     search_tools,
     server_settings,
 )
+from mcp_ext_tools_search.ranking import SimpleRanker, floored
 from mcp_ext_tools_search.server import install
 from mcp_types import Tool
 
@@ -228,9 +234,9 @@ async def test_a_client_that_is_not_connected_yet_knows_of_no_settings(billing: 
 @pytest.mark.parametrize("target", [None, MCPServer("billing"), {"session": None}])
 async def test_what_is_no_client_is_refused_with_what_to_pass(target: Any) -> None:
     for ask in (search_tools(target, "send an invoice"), read_pages(target, "send an invoice")):
-        with pytest.raises(TypeError, match=f"pass a connected `Client` or its session, not '{type(target).__name__}'"):
+        with pytest.raises(TypeError, match=f"a connected `Client` or its session, not {type(target).__name__}"):
             await ask
-    with pytest.raises(TypeError, match="pass a connected `Client`"):
+    with pytest.raises(TypeError, match="a connected `Client` or its session"):
         server_settings(target)
 
 
@@ -274,3 +280,40 @@ async def test_progress_is_passed_on(connect: Connect, lying: Lying) -> None:
         await search_tools(client, "invoice", progress=hear)
         await arrived.wait()
     assert heard == [0.5]
+
+
+async def test_an_argument_of_a_wrong_type_is_refused_with_what_to_pass(
+    billing: MCPServer[Any], connect: Connect
+) -> None:
+    install(billing)
+    definition: Any = _tool()
+    async with connect(billing) as connected:
+        client: Any = connected
+        wrong: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+            (list_page, (None, client), {}, "the client must be a connected `Client` or its session, not NoneType"),
+            (raw_request, ("tools/list", client, {}), {"seconds": 1}, "the client must be a connected `Client`"),
+            (search_tools, (client, "x"), {"primitive": "tools"}, "primitive must be RESOURCES, RESOURCE_TEMPLATES, P"),
+            (search_tools, (client, "x"), {"timeout": "3"}, "timeout must be a number of seconds, not str"),
+        ]
+        for ask, arguments, options, words in wrong:
+            with pytest.raises(TypeError, match=re.escape(words)):
+                await ask(*arguments, **options)
+        session: Any = connected.session
+        assert (await list_page(session, None)).result.tools == (await list_page(client, None)).result.tools
+        assert absorb(client, (await list_page(client, None)).result.tools)
+        with pytest.raises(TypeError, match="the client must be a connected"):
+            absorb(definition, [])
+    for read in (is_for_model, hit_metadata):
+        with pytest.raises(TypeError, match=re.escape("tool must be a Tool, as from Tool.model_validate(definition)")):
+            read(definition)
+    assert retry_after(ValueError("which no server sent")) is None
+
+
+def test_a_ranker_refuses_definitions_and_queries_of_a_wrong_type() -> None:
+    wrong: Any = _tool()
+    with pytest.raises(TypeError, match="each of the tools must be a Tool, not dict"):
+        SimpleRanker()([wrong])
+    with pytest.raises(TypeError, match="query must be text, not NoneType"):
+        SimpleRanker()([]).search(cast("str", None))
+    with pytest.raises(TypeError, match="ranker must be a Ranker"):
+        floored(wrong)

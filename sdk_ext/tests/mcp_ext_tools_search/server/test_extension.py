@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, cast
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
 from mcp_ext_tools_search import EXTENSION_ID, METHOD, ServerSettings
 from mcp_ext_tools_search.client import search_tools, server_settings
-from mcp_ext_tools_search.server import ToolsSearch, extension, install
+from mcp_ext_tools_search.ranking import SimpleRanker
+from mcp_ext_tools_search.server import Answer, ToolsSearch, extension, install
 from mcp_types import RequestParams
 
 pytestmark = pytest.mark.anyio
@@ -78,11 +80,6 @@ def test_a_server_that_answers_the_method_itself_is_refused(make_server: MakeSer
     assert EXTENSION_ID not in server.extensions
 
 
-def test_what_is_no_server_is_refused() -> None:
-    with pytest.raises(TypeError, match="not on str"):
-        install(cast("Server[Any]", "server"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -103,9 +100,87 @@ def test_an_argument_out_of_bounds_is_refused(arguments: dict[str, Any], words: 
         ToolsSearch(**arguments)
 
 
-def test_a_cursor_key_is_bytes() -> None:
-    with pytest.raises(TypeError, match="bytes-like object is required, not 'str'"):
-        ToolsSearch(cursor_key=cast("bytes", "k" * 40))
+async def _settings_of_a_coroutine() -> ServerSettings:
+    return ServerSettings()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"ranker": "bm25"}, "ranker must be a Ranker, such as SimpleRanker(), not 'bm25'"),
+        ({"ranker": ""}, "ranker must be a Ranker, such as SimpleRanker(), not ''"),
+        ({"ranker": SimpleRanker}, "ranker must be a Ranker, such as SimpleRanker(), not <class"),
+        ({"ranker": SimpleRanker()([])}, "ranker must be a Ranker, such as SimpleRanker(), not <"),
+        (
+            {"settings": {}},
+            "settings must be a ServerSettings(...), or an ordinary function that returns one, not dict",
+        ),
+        ({"settings": lambda: None}, "what the settings function returns must be a ServerSettings(...), or an"),
+        ({"search": "bm25"}, "search must be an async function that returns an Answer, not str"),
+        ({"page_search": SimpleRanker()}, ""),  # an object that can be called may be a function
+        ({"page_search": {}}, "page_search must be an async function that returns an Answer, not dict"),
+        ({"cursor_key": "k" * 40}, "cursor_key must be bytes, as from secrets.token_bytes(32), not str"),
+        ({"resources": None}, "resources must be True, False or ResourcesSearch(...), not None"),
+        ({"resources": {}}, "resources must be True, False or ResourcesSearch(...), not {}"),
+        ({"prompts": ""}, "prompts must be True, False or PromptsSearch(...), not ''"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_refused_with_what_to_pass(
+    arguments: dict[str, Any], words: str, billing: MCPServer[Any]
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)) if words else nullcontext():
+        install(billing, ToolsSearch(**arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            (ToolsSearch(), MCPServer[Any]("swapped")),
+            "second argument of install must be a ToolsSearch(...), not MCPServer",
+        ),
+        (
+            (MCPServer[Any]("x"), SimpleRanker()),
+            "second argument of install must be a ToolsSearch(...), not SimpleRanker",
+        ),
+        ((MCPServer[Any]("x"), ToolsSearch), "second argument of install must be a ToolsSearch(...), not type"),
+        ((MCPServer[Any]("x"), dict[str, Any]()), "second argument of install must be a ToolsSearch(...), not dict"),
+        ((MCPServer[Any]("x"), False), "second argument of install must be a ToolsSearch(...), not bool"),
+        (("server",), "server must be an MCPServer or a low-level Server, not str"),
+        ((MCPServer[Any],), "server must be an MCPServer or a low-level Server, not "),
+    ],
+)
+def test_swapped_or_wrong_arguments_of_install_are_refused_with_what_to_pass(
+    arguments: tuple[Any, ...], words: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)):
+        install(*arguments)
+
+
+async def test_a_settings_function_that_is_a_coroutine_is_refused(billing: MCPServer[Any]) -> None:
+    stated = _settings_of_a_coroutine()
+    with pytest.raises(TypeError, match="an ordinary function that returns one, not coroutine"):
+        install(billing, ToolsSearch(settings=cast("Any", lambda: stated)))
+    await stated
+
+
+@pytest.mark.parametrize("argument", ["search", "page_search"])
+async def test_a_search_that_is_not_async_or_returns_no_answer_is_named_in_the_log(
+    argument: str, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nothing(*_: Any) -> None: ...
+
+    def no_coroutine(*_: Any) -> Answer:
+        return Answer([], {})
+
+    for wrong in (nothing, no_coroutine):
+        server = MCPServer[Any]("billing")
+        install(server, ToolsSearch(**{argument: cast("Any", wrong)}))
+        async with connect(server) as client:
+            with pytest.raises(MCPError, match="Internal server error"):
+                await search_tools(client, "invoice")
+        assert "a search must be an async function that returns an Answer" in caplog.text
+        caplog.clear()
 
 
 def test_an_install_that_fails_leaves_the_server_as_it_was(make_server: MakeServer) -> None:
