@@ -35,6 +35,18 @@ _LEAST_DEFINED: Final = 0.15
 """Minimum share of that weight, for a definition that matches a query in other words or spellings."""
 
 
+_CLAIMED: Final = 0.6
+"""Weight of the first content that another server found, relative to the best content found here."""
+
+
+def claimed_contents(ranks: Mapping[str, int]) -> dict[str, float]:
+    """Return scores for items that another server found by their content, from their ranks there, from 1.
+
+    Only a server that has the content can judge it, and its scores are not comparable with others.
+    """
+    return {key: _CLAIMED / rank for key, rank in ranks.items()}
+
+
 class PrimitiveIndex:
     """Items ready to be searched (`ToolIndex`). It never changes, so any number of threads may search it at once.
 
@@ -58,6 +70,7 @@ class PrimitiveIndex:
         tools = list(_as_tools(primitive, items))
         self._items = {tool.name: items[tool.name] for tool in tools}  # the others are invalid
         self._texts = {uri: text for uri, text in (texts or {}).items() if uri in self._items}
+        self._tools = {tool.name: tool for tool in tools}
         self._index = ranker(tools)
         # The floor reads the item's name, which is not the name of the converted tool.
         self._floor = Floor([tool.model_copy(update={"title": _names(items[tool.name])}) for tool in tools])
@@ -67,16 +80,23 @@ class PrimitiveIndex:
             for uri, text in self._texts.items()
         }
         self._contents = TextIndex(self._texts, None if previous is None else previous._contents)
-        self._stems = {
-            tool.name: stems_of(text for own in fields(tool) for text in own.texts) for tool in tools if texts
-        }
+        self._stems: dict[str, frozenset[str]] = {key: self._stems_of(key) for key in self._tools if texts}
 
-    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the items that match `query`, best first."""
+    def search(
+        self, query: str, *, visible: Collection[str] | None = None, claimed: Mapping[str, float] | None = None
+    ) -> Sequence[Hit]:
+        """Return the items that match `query`, best first.
+
+        Args:
+            query: Any text.
+            visible: The keys of the items to search; all by default.
+            claimed: Scores of contents that only another server has searched (`claimed_contents`), by key. These items
+                are returned too, even if this index does not have them.
+        """
         if visible is not None:
             items = {key: item for key, item in self._items.items() if key in visible}
-            return PrimitiveIndex(self._primitive, items, self._ranker, self._texts).search(query)
-        hits = self._with_contents(query, self._floor.under(query, self._index.search(query)))
+            return PrimitiveIndex(self._primitive, items, self._ranker, self._texts).search(query, claimed=claimed)
+        hits = self._with_contents(query, self._floor.under(query, self._index.search(query)), claimed or {})
         if missing := self._having_all_terms(query, {hit.name for hit in hits}):
             score = hits[-1].score if hits else 1.0
             hits = [*hits, *(Hit(uri, score, (CONTENTS,)) for uri in missing)]
@@ -84,15 +104,21 @@ class PrimitiveIndex:
         hits = [hit._replace(matched=tuple(dict.fromkeys(self._members(hit, asked)))) for hit in hits]
         return self._led_by_identity(query, hits)
 
-    def _with_contents(self, query: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def _stems_of(self, key: str) -> frozenset[str]:
+        return stems_of(text for own in fields(self._tools[key]) for text in own.texts)
+
+    def _with_contents(self, query: str, hits: Sequence[Hit], claimed: Mapping[str, float]) -> Sequence[Hit]:
         """Merge the `hits` of definitions with the hits of resource contents.
 
         Scores of definitions are not comparable with those of contents, so each is weighted by the share of the query
         that the definition covers. Otherwise the best of poorly matching names would precede the text that answers the
         query.
         """
-        if not (said := self._contents.search(query)):
+        if not (said := {**claimed, **self._contents.search(query)}):
             return hits
+        for hit in hits:  # of an index without texts, only now
+            if hit.name in self._tools and hit.name not in self._stems:
+                self._stems[hit.name] = self._stems_of(hit.name)
         shares = self._contents.shares(
             query, {hit.name: self._stems[hit.name] for hit in hits if hit.name in self._stems}
         )
@@ -126,7 +152,7 @@ class PrimitiveIndex:
         """Yield the matching members of the definition, instead of those of the converted tool."""
         is_prompt = self._primitive.item is Prompt
         renamed = {"name": self._primitive.key, "inputSchema": "arguments"}
-        item = self._items[hit.name]
+        item = self._items.get(hit.name, {})
         for member in hit.matched:
             if member == "inputSchema" and not is_prompt:
                 continue  # only prompts have any

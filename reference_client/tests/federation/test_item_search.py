@@ -93,6 +93,29 @@ def keys(found: tuple[FoundItem[Any], ...]) -> list[tuple[str, str]]:
     return [(one.server, one.key) for one in found]
 
 
+MAIL: dict[str, Any] = {
+    "resources": [{"uri": f"mail:{number}", "name": f"parcel {number}"} for number in range(12)],
+}
+"""A server that only lists, more than a page of resources with one word of a query."""
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_a_document_found_by_what_it_says_comes_before_names_that_share_a_word_with_the_query(
+    opened: Any, legacy: bool
+) -> None:
+    policy = {"uri": "docs://parcel-losses", "name": "Who pays for a lost parcel"}
+    with anyio.fail_after(60):
+        async with opened(mail=MAIL | {"legacy": legacy}, library=LIBRARY | {"legacy": legacy}) as servers:
+            found = await servers.search_resources("who pays when a parcel is lost", deadline=math.inf)
+        async with opened(
+            mail={**MAIL, "resources": [*MAIL["resources"], policy]}, library=LIBRARY | {"legacy": legacy}
+        ) as servers:
+            with_policy = await servers.search_resources("who pays when a parcel is lost", deadline=math.inf)
+    assert keys(found.items)[0] == ("library", "book:2")
+    assert {one.server for one in found.items} == {"mail", "library"}
+    assert keys(with_policy.items)[:2] == [("mail", "docs://parcel-losses"), ("library", "book:2")]
+
+
 @pytest.mark.parametrize("legacy", [True, False])
 async def test_a_document_is_found_through_three_servers_of_which_one_cannot_search(opened: Any, legacy: bool) -> None:
     with anyio.fail_after(60):

@@ -6,6 +6,9 @@ that ranking takes part in the fusion with the weight of two servers. It is the 
 different servers. If the servers know no more than the client, re-ranking alone would be as good; if they know better,
 a weight of two still respects their order. `python -m benchmarks.retrieval` compares it with other methods.
 
+The client cannot judge what a server has found by the content of its resources. In the common ranking, the server's own
+rank places these items among definitions, by how much of the query the latter cover.
+
 Listed servers take part as one: their tools are ranked in a single index, as a gateway does, so that it does not matter
 which side ranks.
 """
@@ -17,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from anyio import to_thread
-from mcp_ext_search_primitives.index import PrimitiveIndex
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex, claimed_contents
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
@@ -83,8 +86,13 @@ def merge(
 
     def rank_together(_: Sequence[_Key]) -> list[_Key]:
         named = {_among(item): key for key, item in candidates.items()}
-        hits = index({name: candidates[key] for name, key in named.items()}).search(query)
-        return [named[hit.name] for hit in hits]
+        found = {name: candidates[key] for name, key in named.items()}
+        ready = index(found)
+        if not isinstance(ready, PrimitiveIndex):
+            return [named[hit.name] for hit in ready.search(query)]
+        # Their definitions say nothing about these, and would put them after every item with one word of the query.
+        ranks = {name: item.own_rank or 1 for name, item in found.items() if CONTENTS in (item.hit.matched or ())}
+        return [named[hit.name] for hit in ready.search(query, claimed=claimed_contents(ranks))]
 
     weights = fuse_and_rerank(rankings, rank_together) if len(rankings) > 1 else reciprocal_rank_fusion(rankings)
     fused = [replace(candidates[key], weight=weight) for key, weight in weights]

@@ -153,6 +153,29 @@ async def test_documents_are_found_by_what_they_say_at_servers_that_only_list(se
 
 
 @EVERY_ERA
+@pytest.mark.parametrize("unlisted", [False, True])
+async def test_a_document_that_a_server_finds_by_what_it_says_comes_before_names_with_one_word_of_the_query(
+    searching: Any, mode: str, unlisted: bool
+) -> None:
+    mail = {"resources": [{"uri": f"mail:{number}", "name": f"parcel {number}"} for number in range(12)]}
+    policy = {"uri": "docs://parcel-losses", "name": "Who pays for a lost parcel"}
+    library = {**LIBRARY, "settings": {"resources": {"contents": True, "unlisted": unlisted}}}
+    library["resources"] = [] if unlisted else LIBRARY["resources"]
+    query = "who pays when a parcel is lost"
+    with anyio.fail_after(60):
+        async with searching(mode, "contents", mail=mail, library=library) as client:
+            found = (await search_resources(client, query)).resources
+        mail["resources"].append(policy)
+        async with searching(mode, "contents", mail=mail, library=library) as client:
+            with_policy = (await search_resources(client, query)).resources
+    assert found[0].uri == "gateway://library/book:2"
+    assert [one.uri for one in with_policy[:2]] == [
+        "gateway://mail/docs://parcel-losses",
+        "gateway://library/book:2",
+    ]
+
+
+@EVERY_ERA
 async def test_servers_that_search_and_servers_that_list_are_one(searching: Any, asked: Any, mode: str) -> None:
     with anyio.fail_after(60):
         async with searching(mode, "resources", "prompts", handbook=HANDBOOK, notes=NOTES, library=LIBRARY) as client:

@@ -20,7 +20,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from mcp.server.caching import CacheHint
 from mcp_ext_search_primitives import RESOURCES, PrimitiveSettings, ResourcesSettings
-from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex, claimed_contents
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
@@ -231,17 +231,24 @@ def _in_order(
     query: str, catalog: _Catalog, found: Mapping[str, _Found], items: Mapping[str, dict[str, Any]]
 ) -> Sequence[Hit]:
     """Return all hits for `query`, from here and from upstreams, in one order."""
-    local = catalog.index.search(query)
     if not any(result.members for result in found.values()):
-        return local
+        return catalog.index.search(query)
+    # The gateway has not read these contents, so its own order would put them after every definition with one word.
+    ranks = {
+        key: rank
+        for result in found.values()
+        for rank, (key, members) in enumerate(result.members.items(), 1)
+        if CONTENTS in members
+    }
+    local = catalog.index.search(query, claimed=claimed_contents(ranks))
     own = {hit.name: hit for hit in local}
     order = {name: place for place, name in enumerate(own)}
     owners = catalog.owners
     # For each upstream, its own hits come first and then those found only here. The latter are needed because the
     # matching floor also applies to public names, which the upstream does not know.
-    rankings = [[name for name in own if owners[name] not in found]]
+    rankings = [[name for name in own if name in owners and owners[name] not in found]]
     rankings += [
-        [*result.members, *(name for name in own if owners[name] == server and name not in result.members)]
+        [*result.members, *(name for name in own if owners.get(name) == server and name not in result.members)]
         for server, result in found.items()
     ]
 
