@@ -440,3 +440,19 @@ async def test_callers_find_what_they_are_listed_and_nothing_else_changes_their_
     assert settings is not None
     assert settings.resources is not None
     assert settings.resources.topics == ["handbook"]
+
+
+async def test_a_change_that_a_server_behind_two_gateways_does_not_announce_is_found(
+    connect: Any, archive: Any, configuration: Any, tmp_path: Path
+) -> None:
+    quiet = {**HANDBOOK, "quiet": True}
+    inner = tmp_path / "inner.json"
+    inner.write_text(json.dumps({"mcpServers": {"handbook": archive("handbook", quiet)}}))
+    command = {"command": "tools-search-server", "args": ["--config", str(inner), "--search", "resources,prompts"]}
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", "--config", str(configuration(inner=command))) as client:
+            found = (await client.session.list_prompts()).prompts
+            assert [prompt.name for prompt in found] == ["inner__handbook__answer"]
+            archive("handbook", {**quiet, "prompts": []})
+            while (await client.session.list_prompts()).prompts:  # noqa: ASYNC110 - a listing is the only thing to look at
+                await anyio.sleep(0.2)

@@ -211,7 +211,9 @@ class Lists:
             if anyio.current_time() < max(until, self._rests_until.get(kind, -math.inf)):
                 return entries
             changes, fault = self._changes, ""  # the number of changes announced so far
-            seconds = math.inf if capability.list_changed and self.hears_changes() else _FRESH_SECONDS
+            # A gateway announces the changes that it notices, but reads its servers' lists only when it is asked.
+            is_told = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
+            seconds = math.inf if is_told else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
                     read = await self._read(self.client, kind, _LIST_SECONDS)

@@ -49,8 +49,9 @@ _ALL_SECONDS: Final = 60
 _AGAIN_SECONDS: Final = 600
 """How often to read everything again, since contents can change without notice."""
 
-_WAITED_SECONDS: Final = 3
-"""How long searches wait for a server's texts after its first reading has begun."""
+_WAITED_SECONDS: Final = 2
+"""How long searches wait for a server's texts after its first reading has begun: less than another gateway waits for
+this one (`delegated_search`)."""
 
 _FEW: Final = 100
 """Number of texts to publish before all are read; then again each time the number has doubled."""
