@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,12 +20,14 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item, name_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
-from tools_search_conformance.target.pages import advertised_settings
+from tools_search_conformance.target.pages import advertised_settings, complaint
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     PROMPTS,
     RESOURCES,
+    TEMPLATES,
     TOOLS,
+    expanded,
     items_in,
     key_in,
     params_of_use,
@@ -39,8 +41,10 @@ from tools_search_conformance.wire.record import Exchange
 
 _TOKEN: Final = "restricted"  # noqa: S105 - it opens nothing
 _AUTHORIZED: Final = {"Authorization": f"Bearer {_TOKEN}"}
+_OF_ANOTHER_HALF: Final = {"Authorization": f"Bearer {_TOKEN}0"}
 _CATALOG: Final = "callers"
 _HALVES: Final = "callers-of-halves"
+_READERS: Final = "contents"
 _CACHE_HINTS: Final = frozenset({"ttlMs", "cacheScope"})
 _MAY_BE_ABSENT: Final = frozenset({"catalogSize", "topics"})
 _MAIN: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "error"})
@@ -65,6 +69,8 @@ _LEGIBLE: Final = 8
 """Minimum length of a part of a cursor that is decoded. Shorter ones may be valid UTF-8 by chance."""
 _SEALED: Final = "testament"
 """A word that only contents have."""
+_IN_TIME_SECONDS: Final = 2.5
+"""Maximum time for a change of permissions to show in searches; fixtures promise two seconds."""
 _NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}
 """An empty content, because a server may only advertise search of contents if the catalog file has some."""
 
@@ -131,7 +137,7 @@ async def _fixture(bench: Bench, name: str, opening: Opening, items: Sequence[Js
     return other
 
 
-async def _callers(bench: Bench) -> tuple[Bench, Bench]:
+async def callers(bench: Bench) -> tuple[Bench, Bench]:
     """Return the benches of a caller who sees every item, and of one from whom some are hidden."""
 
     def every(primitive: Primitive) -> list[JsonObject]:
@@ -163,7 +169,7 @@ async def _reference(bench: Bench, name: str) -> Bench:
     methods=EVERY_METHOD,
 )
 async def cache_scope_varying(bench: Bench) -> None:
-    for other in await _callers(bench):
+    for other in await callers(bench):
         first = await other.server.page(COMMON, limit=1)
         pages = [
             first,
@@ -193,7 +199,7 @@ async def cache_scope_varying(bench: Bench) -> None:
     methods=EVERY_METHOD,
 )
 async def hidden_tools_inert(bench: Bench) -> None:
-    everyone, restricted = await _callers(bench)
+    everyone, restricted = await callers(bench)
     reference = await _reference(bench, "callers-visible")
     compared = await _compare_settings(bench, restricted, reference) if bench.primitive is TOOLS else 0
     later = [({"query": COMMON, "limit": limit}, page) for limit, page in _LATER_PAGES]
@@ -212,7 +218,8 @@ async def hidden_tools_inert(bench: Bench) -> None:
     restricted.require(compared > 0, "two fixtures with the same catalog and nothing hidden return different answers")
     await _expect_restrictions_told_apart(bench)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
-        await _expect_callers_told_apart(everyone, restricted)
+        searches = _searches(bench.primitive)
+        await _expect_callers_told_apart(everyone, restricted, searches[: 3 if bench.primitive is TOOLS else 2])
     if bench.primitive is TOOLS:
         await _expect_callers_apart_in_flight(everyone, restricted)
         if "reload" in bench.options.fixture_features and bench.has_turn(0):
@@ -250,9 +257,9 @@ async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
     return exchange
 
 
-async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None:
+async def _expect_callers_told_apart(everyone: Bench, restricted: Bench, searches: Iterable[JsonObject]) -> None:
     """Expect two callers who take turns on one connection to get the same answers as on their own connections."""
-    for params in _searches(everyone.primitive)[: 3 if everyone.primitive is TOOLS else 2]:
+    for params in searches:
         alone = {everyone: await restricted.server.search(params), restricted: await everyone.server.search(params)}
         for other, headers in ((everyone, _AUTHORIZED), (restricted, {"Authorization": None})) * 2:
             own = alone[other]
@@ -290,22 +297,45 @@ async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) ->
 
 async def _expect_newly_hidden_unfound(bench: Bench) -> None:
     """Expect a caller to stop finding a tool once a change hides it, if the fixture can be reloaded."""
-    name = f"{_CATALOG}-changing"
-    bench.place(name, document_of(_visible, hidden={_TOKEN: []}))
-    opening = Opening(catalog=name, headers=_AUTHORIZED)
-    restricted = await _fixture(bench, name, opening, _visible(bench.primitive), "the restricted caller")
     key = key_of(bench.primitive, WORDS[-1])
-    await restricted.server.search({"query": key})  # the server may cache this answer
+    restricted = await _hidden_by_change(bench, key, lambda caller: caller.server.search({"query": key}))
+    exchange = await restricted.server.search({"query": key})
+    found = [key_in(item, exchange.method) for item in items_in(exchange)]
+    message = f"{key!r} was found by a caller from whom a change has hidden it"
+    restricted.expect(key not in found, exchange, message, case=f"query {key!r} after a change")
+
+
+async def _hidden_by_change(bench: Bench, key: str, before: Callable[[Bench], Awaitable[object]]) -> Bench:
+    """Return the bench of a caller from whom a change has just hidden an item, which did something `before`."""
+    name = f"{_CATALOG}-changing"
+    every = {item[bench.primitive.key] for item in _visible(bench.primitive)}
+    bench.place(name, document_of(_visible, hidden={_TOKEN: []}))
+    restricted = await bench.fixture(name, Opening(catalog=name, headers=_AUTHORIZED))
+    await _until_listed(restricted, every)
+    await before(restricted)
     bench.place(name, document_of(_visible, hidden={_TOKEN: [key]}))
-    with anyio.move_on_after(bench.options.timeout):
+    await _until_listed(restricted, every - {key})
+    return restricted
+
+
+async def _until_listed(bench: Bench, keys: Collection[str]) -> None:
+    """Wait until just these items are listed."""
+
+    async def are_listed() -> bool:
+        return {*(await bench.server.listing()).by_key} == keys
+
+    message = f"{bench.list_method} does not follow a change of what the catalog file hides"
+    bench.require(await _comes_true(are_listed, bench.options.timeout), message)
+
+
+async def _comes_true(condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+    """Return whether a condition comes true in time."""
+    with anyio.move_on_after(seconds):
         while True:
-            if key not in (await restricted.server.listing()).by_key:
-                break
+            if await condition():
+                return True
             await anyio.sleep(_LOOK_SECONDS)
-        exchange = await restricted.server.search({"query": key})
-        found = [key_in(item, exchange.method) for item in items_in(exchange)]
-        message = f"{key!r} was found by a caller from whom a change has hidden it"
-        restricted.expect(key not in found, exchange, message, case=f"query {key!r} after a change")
+    return False
 
 
 async def _expect_restrictions_told_apart(bench: Bench) -> None:
@@ -326,6 +356,8 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
     """Expect the same settings as those of `reference`, as far as stated. Return 1 if they were compared, or else 0."""
     connection, opening = await restricted.server.opening()
     shown = advertised_settings(connection)
+    if complaint(shown, "PrimitivesServerSettings") is not None:
+        return 0  # settings-shape and primitives-settings-shape judge that
     expected = advertised_settings(await reference.server.connection())
     comparable = _as_far_as_stated(expected, shown)
     if not same(shown, comparable):
@@ -394,36 +426,76 @@ def _difference(exchange: Exchange, expected: Exchange, ignored: Collection[str]
 @server_check(
     title="A caller cannot call a tool that is hidden from it, even after another caller found it",
     sends="A search that finds a tool, and `tools/call` of it by the same caller; then the same call with the token of"
-    " a caller from whom the tool is hidden and who can call another one.",
-    passes="For the last call, an error or a result with `isError`.",
+    " a caller from whom the tool is hidden and who can call another one. If the fixture can be reloaded, a call of a"
+    " tool that a change hides from a caller who has found and called it. `resources/read` of a resource that its"
+    " caller can find but not read.",
+    passes="For the last call of each, an error or a result with `isError`.",
     transports=("http",),
     fixture_feature="callers",
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
 )
 async def call_authorized(bench: Bench) -> None:
     use, (secret, *_, last) = bench.primitive.use_method, _hidden_keys(bench.primitive)
-
-    async def call(other: Bench, key: str, **overrides: Any) -> tuple[Exchange, bool]:
-        exchange = await other.server.ask(use, params_of_use({bench.primitive.key: key}, bench.primitive), **overrides)
-        return exchange, exchange.result is not None and exchange.result.get("isError") is not True
-
-    everyone, restricted = await _callers(bench)
+    everyone, restricted = await callers(bench)
     found = await everyone.server.first(secret)
     everyone.require(secret in found.keys, f"{secret!r} is not found; see {bench.exact_check}", found.exchange)
     for other, key in ((everyone, secret), (everyone, last), (restricted, key_of(bench.primitive, _SHARED_WORD))):
-        exchange, served = await call(other, key)
+        exchange, served = await _used(other, key)
         answer = exchange.describe()
         other.require(served, f"{key!r} is not hidden from this caller, but {use} got {answer}; see callable", exchange)
     for key in (secret, secret, last):
-        exchange, served = await call(restricted, key)
+        exchange, served = await _used(restricted, key)
         message = f"{use} of {key!r} got a result for a caller from whom it is hidden"
         restricted.expect(not served, exchange, message, case=key)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
-        exchange, served = await call(everyone, secret, headers=_AUTHORIZED)
+        exchange, served = await _used(everyone, secret, headers=_AUTHORIZED)
         message = (
             f"on another caller's connection, {use} of {secret!r} got a result for a caller from whom it is hidden"
         )
         everyone.expect(not served, exchange, message, case=secret)
+    if "reload" in bench.options.fixture_features and bench.has_turn(0):
+        with suppress(UnverifiableError):  # change-seen judges whether a change shows
+            await _expect_newly_hidden_refused(bench)
+    if bench.primitive is RESOURCES:
+        await _expect_unreadable_refused(bench)
+
+
+async def _used(caller: Bench, key: str, **overrides: Any) -> tuple[Exchange, bool]:
+    """Return the answer to a use of an item, and whether it was served."""
+    primitive = caller.primitive
+    params = params_of_use({primitive.key: key}, primitive)
+    exchange = await caller.server.ask(primitive.use_method, params, **overrides)
+    return exchange, exchange.result is not None and exchange.result.get("isError") is not True
+
+
+async def _expect_newly_hidden_refused(bench: Bench) -> None:
+    """Expect a caller not to be able to use an item any more once a change hides it."""
+    key = key_of(bench.primitive, WORDS[-1])
+
+    async def use(caller: Bench) -> None:
+        await caller.server.first(key)
+        exchange, served = await _used(caller, key)
+        caller.require(served, f"{key!r} cannot be used before a change hides it", exchange)
+
+    restricted = await _hidden_by_change(bench, key, use)
+    exchange, served = await _used(restricted, key)
+    message = f"{exchange.method} of {key!r} got a result for a caller from whom a change has hidden it"
+    restricted.expect(not served, exchange, message, case=f"{key}, after a change")
+
+
+async def _expect_unreadable_refused(bench: Bench) -> None:
+    """Expect a caller who cannot read a resource not to be able to after it was found, and read by another caller."""
+    everyone, restricted = await _readers(bench)
+    uri = _sealed()[-1]
+    _, served = await _used(restricted, uri)
+    if served:
+        return  # the fixture lets every caller read every listed resource
+    for caller in (everyone, restricted, everyone, restricted):
+        await caller.server.first(uri)
+        await _used(everyone, uri)
+        exchange, served = await _used(restricted, uri)
+        message = f"{exchange.method} of {uri!r}, which this caller cannot read, got a result after searches found it"
+        restricted.expect(not served, exchange, message, case=uri)
 
 
 @server_check(
@@ -436,7 +508,7 @@ async def call_authorized(bench: Bench) -> None:
     methods=EVERY_METHOD,
 )
 async def cursor_other_caller(bench: Bench) -> None:
-    everyone, restricted = await _callers(bench)
+    everyone, restricted = await callers(bench)
     keys = _hidden_keys(bench.primitive)
     for query in (keys[0], COMMON):
         try:
@@ -457,24 +529,21 @@ async def cursor_other_caller(bench: Bench) -> None:
     title="Content that the caller cannot read does not influence a search",
     sends="If searches find content, searches for words of it, one of them in two pages, from a caller for whom"
     " `resources/read` of it is refused, and to a fixture whose resources lack that content. The pages that follow the"
-    " cursor of a caller who may read it, for the other one.",
-    passes="The same answers from both; after the cursor, nothing that only such content matches, or a refusal.",
+    " cursor of a caller who may read it, for the other one. Searches from two callers in turn on one connection, from"
+    " callers who can read different halves, and, if the fixture can be reloaded, for content that a change makes"
+    " unreadable.",
+    passes="The same answers from both, and from each caller on either connection. After the cursor, the same or a"
+    " refusal. Nothing that only content matches that the caller cannot read.",
     transports=("http",),
     fixture_feature="callers",
     methods=(RESOURCES.method,),
 )
 async def unreadable_content_inert(bench: Bench) -> None:
-    sealed = [key_of(RESOURCES, word) for word in WORDS[::2]]
-    contents = {key_of(RESOURCES, word): f"{_SEALED} about {word}, {word} and {COMMON}" for word in WORDS}
-    opened = {uri: text for uri, text in contents.items() if uri not in sealed}
-    visible = _visible(RESOURCES)
-    bench.place("contents", document_of(_visible, contents=contents, unreadable={_TOKEN: sealed}))
-    anyone = Opening(catalog="contents")
-    everyone = await _fixture(bench, "any reader", anyone, visible, "a caller without a token")
+    sealed, visible = _sealed(), _visible(RESOURCES)
+    opened = {uri: text for uri, text in _contents().items() if uri not in sealed}
+    everyone, restricted = await _readers(bench)
     found = await everyone.server.walk(_SEALED, most=len(WORDS))
     everyone.applies(sealed[0] in found.keys, "searches do not find the content of the fixture's resources")
-    reader = replace(anyone, headers=_AUTHORIZED)
-    restricted = await _fixture(bench, "restricted reader", reader, visible, "the restricted caller")
     read = await restricted.server.ask("resources/read", {"uri": sealed[0]})
     restricted.applies(read.error is not None, "the fixture lets every caller read every listed resource")
 
@@ -497,3 +566,94 @@ async def unreadable_content_inert(bench: Bench) -> None:
         shown = [key for key in page.keys if key in sealed]
         message = f"{shown} match only by content that this caller cannot read"
         restricted.expect(not shown, page.exchange, message, case=case)
+    if bench.cell.era == MODERN:  # a legacy session may be that of one caller
+        await _expect_callers_told_apart(everyone, restricted, [{"query": _SEALED}])
+    other = await bench.fixture("reader of another half", Opening(catalog=_READERS, headers=_OF_ANOTHER_HALF))
+    await _expect_unfound(other, [*opened], f"query {_SEALED!r} of a caller who can read another half")
+    if "reload" in bench.options.fixture_features:
+        with suppress(UnverifiableError):  # change-seen judges whether a change shows
+            await _expect_newly_unreadable_unfound(bench)
+
+
+def _sealed() -> list[str]:
+    """Return the URIs of the resources that the restricted caller can find but not read."""
+    return [key_of(RESOURCES, word) for word in WORDS[::2]]
+
+
+def _contents() -> dict[str, str]:
+    return {key_of(RESOURCES, word): f"{_SEALED} about {word}, {word} and {COMMON}" for word in WORDS}
+
+
+async def _readers(bench: Bench) -> tuple[Bench, Bench]:
+    """Return the benches of a caller who can read every resource, and of one who can read half of them."""
+    sealed, contents, visible = _sealed(), _contents(), _visible(RESOURCES)
+    halves = {_TOKEN: sealed, f"{_TOKEN}0": [uri for uri in contents if uri not in sealed]}
+    bench.place(_READERS, document_of(_visible, contents=contents, unreadable=halves))
+    anyone = Opening(catalog=_READERS)
+    everyone = await _fixture(bench, "any reader", anyone, visible, "a caller without a token")
+    reader = replace(anyone, headers=_AUTHORIZED)
+    return everyone, await _fixture(bench, "restricted reader", reader, visible, "the restricted caller")
+
+
+async def _expect_unfound(reader: Bench, uris: Collection[str], case: str) -> None:
+    """Expect the content of these resources, which this caller cannot read, not to be found."""
+    unrelated = (await reader.server.first(NONSENSE)).keys
+    found = await reader.server.walk(_SEALED, most=len(WORDS))
+    shown = [key for key in found.keys if key in uris and key not in unrelated]
+    message = f"{shown} match only by content that this caller cannot read"
+    reader.expect(not shown, found.last, message, case=case)
+
+
+async def _expect_newly_unreadable_unfound(bench: Bench) -> None:
+    """Expect content not to be found any more soon after a change makes it unreadable for the caller."""
+    name, sealed = f"{_READERS}-changing", _sealed()
+    unfollowed = "resources/read does not follow a change of what the catalog file makes unreadable"
+
+    def place(unreadable: Sequence[str]) -> None:
+        bench.place(name, document_of(_visible, contents=_contents(), unreadable={_TOKEN: unreadable}))
+
+    async def is_read() -> bool:
+        return (await _used(reader, sealed[0]))[1]
+
+    async def is_refused() -> bool:
+        return not await is_read()
+
+    async def is_unfound() -> bool:
+        return {*(await reader.server.first(_SEALED)).keys}.isdisjoint(sealed)
+
+    place([])
+    reader = await bench.fixture(name, Opening(catalog=name, headers=_AUTHORIZED))
+    reader.require(await _comes_true(is_read, bench.options.timeout), unfollowed)
+    await reader.server.walk(_SEALED, most=len(WORDS))  # the server may cache these answers
+    place(sealed)
+    reader.require(await _comes_true(is_refused, bench.options.timeout), unfollowed)
+    await _comes_true(is_unfound, _IN_TIME_SECONDS)
+    await _expect_unfound(reader, sealed, f"query {_SEALED!r} after a change made content unreadable")
+
+
+@server_check(
+    title="A found resource that is not listed can be read by the same caller",
+    sends="If the settings have `unlisted`, searches for a common word, for hidden resources, and for URIs that visible"
+    " and hidden templates expand to, from a caller from whom most are hidden, each after another caller's; and"
+    " `resources/read` of what was found but is not listed to the caller.",
+    passes="A result for each `resources/read`.",
+    transports=("http",),
+    fixture_feature="callers",
+    methods=(RESOURCES.method,),
+)
+async def unlisted_readable_by_caller(bench: Bench) -> None:
+    bench.applies(
+        await bench.finds_unlisted(), "the settings do not say that searches return resources that are not listed"
+    )
+    everyone, restricted = await callers(bench)
+    listed, hidden = (await restricted.server.listing()).by_key, _hidden_keys(RESOURCES)
+    templates = [*_hidden_keys(TEMPLATES)[:_FEW], *(key_of(TEMPLATES, word) for word in WORDS[:_FEW])]
+    read: set[str] = set()
+    for query in (COMMON, *hidden[:_FEW], *map(expanded, templates)):
+        await everyone.server.search({"query": query})
+        page = await restricted.server.first(query)
+        for uri in (key for key in page.keys if key not in listed and key not in read):
+            read.add(uri)
+            message = f"{uri!r} was found and is not listed to this caller, but its resources/read"
+            restricted.expect_result((await _used(restricted, uri))[0], message, case=f"query {query!r}")
+    restricted.applies(bool(read), "every resource found by the restricted caller is listed")

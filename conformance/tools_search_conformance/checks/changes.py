@@ -16,7 +16,7 @@ from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, items_in, key_in
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, expanded, items_in, key_in
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
@@ -104,6 +104,14 @@ async def with_added_item(bench: Bench) -> tuple[Bench, str]:
     other = await changing(bench)
     await _replace(other, _after)
     return other, key_of(bench.primitive, _ADDED)
+
+
+async def with_removed_template(bench: Bench) -> tuple[Bench, str]:
+    """Return a bench of a running fixture after a template was removed, and a URI to which that template expands."""
+    other, uri = await changing(bench), expanded(key_of(TEMPLATES, _GONE))
+    await other.server.search({"query": uri})  # the server may cache this answer
+    await _replace(other.searching(TEMPLATES), _after)
+    return other, uri
 
 
 async def with_new_words(bench: Bench) -> tuple[Bench, dict[str, str]]:

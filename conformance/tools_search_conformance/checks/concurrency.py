@@ -42,6 +42,8 @@ _LIMITS: Final = (None, 1, 3)
 _REPEATS: Final = 3
 _CONTINUED: Final = 6
 """Number of searches for different queries that are continued concurrently."""
+_LIST_PAGES: Final = 3
+"""Maximum number of a list's pages to request among searches."""
 _INTERNAL: Final = -32603
 _SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
@@ -197,23 +199,30 @@ async def _expect_methods_apart(bench: Bench) -> None:
 
 async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
     """Repeat the searches concurrently, and expect listings among them to return the same as a single one."""
-    before = await bench.server.ask(bench.list_method, {})
-    connection, together, listed = await bench.server.connection(), list[Exchange](), list[Exchange]()
+    before = [await bench.server.ask(bench.list_method, {})]
+    while (cursor := (before[-1].result or {}).get("nextCursor")) and len(before) < _LIST_PAGES:
+        before.append(await bench.server.ask(bench.list_method, {"cursor": cursor}))
+    connection, together, listed = await bench.server.connection(), list[Exchange](), list[tuple[Exchange, Exchange]]()
 
     async def search() -> None:
         together.extend(await _send_together(bench, alone))
 
-    async def list_tools() -> None:
+    async def list_items(alone: Exchange) -> None:
         for _ in range(2):  # until the searches have been sent
             await anyio.lowlevel.checkpoint()
-        listed.append(await connection.request(bench.list_method, {}, seconds=bench.options.timeout))
+        params = {name: value for name, value in alone.params.items() if name == "cursor"}
+        listed.append((alone, await connection.request(bench.list_method, params, seconds=bench.options.timeout)))
 
     async with anyio.create_task_group() as tasks:
-        for act in (search, list_tools, list_tools):
-            tasks.start_soon(act)
-    for exchange in listed:
-        differs = _listed(exchange) != _listed(before) and not _too_many(before, exchange)
-        steady = differs and _listed(await bench.server.ask(bench.list_method, {})) == _listed(before)
+        tasks.start_soon(search)
+        for page in (before[0], *before):
+            tasks.start_soon(list_items, page)
+    for page, exchange in listed:
+        if "cursor" in page.params and exchange.result is None:
+            continue  # a server may honor the cursors of its lists once
+        differs = _listed(exchange) != _listed(page) and not _too_many(page, exchange)
+        again = {name: value for name, value in exchange.params.items() if name == "cursor"}
+        steady = differs and _listed(await bench.server.ask(bench.list_method, again)) == _listed(page)
         message = f"{bench.list_method}, in flight together with searches, returned something else than alone"
         bench.expect(not steady, exchange, message, case=f"{bench.list_method} among searches")
     return together

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any, Final
 import anyio
 
 from tools_search_conformance.catalogs import items, tools
-from tools_search_conformance.checks.changes import with_added_item
+from tools_search_conformance.checks.changes import with_added_item, with_removed_template
 from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names, unusual_prompts
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, queries_beyond, server_check
@@ -24,6 +23,7 @@ from tools_search_conformance.target.primitives import (
     RESOURCES,
     TEMPLATES,
     TOOLS,
+    expanded,
     params_of_use,
     primitive_of,
 )
@@ -37,8 +37,6 @@ _SAMPLE: Final = 10
 _USED: Final = 6
 _READ: Final = 20
 _EXPANDED: Final = 2
-_VARIABLE: Final = re.compile(r"\{\w+\}")
-"""A simple expression of a URI template."""
 _REFUSALS: Final = 24
 """Number of invalid searches of each kind; a few might do no harm."""
 _FEWER_REFUSALS: Final = 8
@@ -100,7 +98,8 @@ async def unlisted_stated(bench: Bench) -> None:
 @server_check(
     title="A found resource that is not listed can be read",
     sends="If the settings have `unlisted`, various and generated searches, also for URIs that listed templates expand"
-    " to, and `resources/read` of up to 20 of the found resources that are not listed.",
+    " to, and `resources/read` of up to 20 of the found resources that are not listed. If the fixture can be reloaded,"
+    " the same for a URI of a template that a change removed.",
     passes="A result for each `resources/read`.",
     methods=(RESOURCES.method,),
 )
@@ -117,7 +116,20 @@ async def unlisted_readable(bench: Bench) -> None:
     for uri in [*found][:: -(len(found) // _READ + 1)]:  # from the last one on, some from everywhere
         read = await bench.server.ask("resources/read", {"uri": uri})
         bench.expect_result(read, f"{uri!r} was found and is not listed, but resources/read", case=uri)
+    if "reload" in bench.options.fixture_features and not bench.options.effective_brief:
+        with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
+            await _expect_gone_unfound_or_readable(bench)
     bench.applies(bool(found), "every found resource is listed")
+
+
+async def _expect_gone_unfound_or_readable(bench: Bench) -> None:
+    """Expect what a search finds for a URI of a template that a change removed to be listed, or to be readable."""
+    changed, uri = await with_removed_template(bench)
+    page, listed = await changed.server.page(uri), (await changed.server.listing()).by_key
+    for key in (key for key in page.keys if key not in listed):
+        read = await changed.server.ask("resources/read", {"uri": key})
+        case = f"{key!r}, after a change removed the template of {uri!r}"
+        changed.expect_result(read, f"{key!r} was found and is not listed, but resources/read", case=case)
 
 
 async def _unlisted_of_catalog(bench: Bench) -> list[str]:
@@ -132,7 +144,7 @@ async def _expansions(bench: Bench) -> list[str]:
     listed, uris = (await bench.nonempty_listing()).by_key, list[str]()
     for other in (each for each in bench.others_served if each.primitive is TEMPLATES):
         for template in (await other.server.known_listing()).by_key:
-            uri = _VARIABLE.sub("7", template)
+            uri = expanded(template)
             if uri != template and "{" not in uri and uri not in listed and is_query(uri):
                 uris.append(uri)
     return uris[:_EXPANDED]

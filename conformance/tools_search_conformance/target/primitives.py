@@ -6,6 +6,7 @@ method.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ EVERY_METHOD: Final = tuple(primitive.method for primitive in PRIMITIVES)
 OTHER_METHODS: Final = tuple(primitive.method for primitive in OTHERS)
 METHODS_OF_RESOURCES: Final = (RESOURCES.method, TEMPLATES.method)
 """The lists to run a sentence's checks for."""
+
+_VARIABLE: Final = re.compile(r"\{\w+\}")
+"""A simple expression of a URI template."""
 
 _NOUNS: Final = {TOOLS: "tool", RESOURCES: "resource", TEMPLATES: "template", PROMPTS: "prompt"}
 _BY_METHOD: Final = {
@@ -55,6 +59,11 @@ def key_in(item: Any, method: str) -> Any:
 def settings_for(settings: Mapping[str, Any] | None, primitive: Primitive) -> JsonObject | None:
     """Return the extension's settings for a primitive; `None` if it is not advertised."""
     return as_object((settings or {}).get(primitive.setting)) if primitive.setting else as_object(settings)
+
+
+def expanded(template: str) -> str:
+    """Return a URI to which a template expands, if its expressions have no operators."""
+    return _VARIABLE.sub("7", template)
 
 
 def params_of_use(item: JsonObject, primitive: Primitive) -> JsonObject:
