@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from .faults import (
     EXTENSION_ID,
     SEARCH,
+    Advertising,
     Fault,
     Json,
     RefusalError,
@@ -304,12 +305,118 @@ def whole_catalog_in_error_text(error: Json) -> Json:
 class CallsUnauthorized(Fault):
     """Calls every tool, hidden ones included."""
 
+    use_method = "tools/call"
+    key = "name"
+    forbidding = ("hidden",)
+    """The members of a catalog file that forbid a use to some callers."""
+
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != "tools/call" or "error" not in outcome or params.get("name") not in _hidden():
+        if method != self.use_method or "error" not in outcome or params.get(self.key) not in self.forbidden():
             return outcome
-        called = json.dumps({"name": params["name"], "arguments": {}})
         modern = {"resultType": "complete"} if era == "2026-07-28" else {}
-        return {"result": {"content": [{"type": "text", "text": called}], **modern}}
+        return {"result": {**self.used(params, era), **modern}}
+
+    def forbidden(self) -> set[str]:
+        """Return the keys that some callers may not use."""
+        catalog = served_catalog()
+        return {key for name in self.forbidding for keys in member(catalog, name).values() for key in keys}
+
+    def used(self, params: Json, era: str) -> Json:
+        """Return the result of a use."""
+        return {"content": [self.echo(params)]}
+
+    def echo(self, params: Json) -> Json:
+        return {"type": "text", "text": json.dumps({"name": params["name"], "arguments": {}})}
+
+
+class PromptsUnauthorized(CallsUnauthorized):
+    """Returns every prompt, hidden ones included."""
+
+    use_method = "prompts/get"
+
+    def used(self, params: Json, era: str) -> Json:
+        return {"messages": [{"role": "user", "content": self.echo(params)}]}
+
+
+class ReadsUnauthorized(CallsUnauthorized):
+    """Reads every resource, hidden ones included."""
+
+    use_method = "resources/read"
+    key = "uri"
+
+    def used(self, params: Json, era: str) -> Json:
+        caching = {"ttlMs": 0, "cacheScope": "private"} if era == "2026-07-28" else {}
+        text = member(served_catalog(), "contents").get(params["uri"], "")
+        return {"contents": [{"uri": params["uri"], "text": text}], **caching}
+
+
+class UnreadableReadOnceFound(ReadsUnauthorized):
+    """Reads a resource for every caller once anybody has found it."""
+
+    forbidding = ("unreadable",)
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "resources/search":
+            self.found.update(each["uri"] for each in member(outcome, "result").get("resources", []))
+        return super().response(method, params, era, outcome)
+
+    def forbidden(self) -> set[str]:
+        return super().forbidden() & self.found
+
+
+class _OfTheConnection(CallsUnauthorized):
+    """Permits everything on a connection over which a caller without a restriction has come."""
+
+    def __init__(self) -> None:
+        self.connection = threading.local()
+
+    def token(self, token: str) -> str:
+        self.connection.free = getattr(self.connection, "free", False) or not token
+        return token
+
+    def forbidden(self) -> set[str]:
+        return super().forbidden() if getattr(self.connection, "free", False) else set()
+
+
+class CallsOfTheConnection(_OfTheConnection):
+    pass
+
+
+class PromptsOfTheConnection(_OfTheConnection, PromptsUnauthorized):
+    pass
+
+
+class ReadsOfTheConnection(_OfTheConnection, ReadsUnauthorized):
+    pass
+
+
+class NewlyHiddenStillCalled(CallsUnauthorized):
+    """Permits a caller what it has permitted this caller before."""
+
+    def __init__(self) -> None:
+        self.caller = threading.local()
+        self.permitted: set[tuple[str, str]] = set()
+
+    def token(self, token: str) -> str:
+        self.caller.token = token
+        return token
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        use = getattr(self.caller, "token", ""), str(params.get(self.key))
+        if method == self.use_method and "result" in outcome:
+            self.permitted.add(use)
+        return super().response(method, params, era, outcome) if use in self.permitted else outcome
+
+
+class NewlyHiddenStillRead(NewlyHiddenStillCalled, ReadsUnauthorized):
+    pass
+
+
+class NewlyHiddenPromptsStillReturned(NewlyHiddenStillCalled, PromptsUnauthorized):
+    pass
 
 
 class CallsOfFoundTools(CallsUnauthorized):
@@ -320,7 +427,10 @@ class CallsOfFoundTools(CallsUnauthorized):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         self.found.update(tool["name"] for tool in member(outcome, "result").get("tools", []) if method == SEARCH)
-        return super().response(method, params, era, outcome) if params.get("name") in self.found else outcome
+        return super().response(method, params, era, outcome)
+
+    def forbidden(self) -> set[str]:
+        return super().forbidden() & self.found
 
 
 class CursorShowsHiddenTools(Fault):
@@ -345,7 +455,7 @@ class CursorShowsHiddenTools(Fault):
         return outcome
 
 
-class CallAuthorizedOnce(Fault):
+class CallAuthorizedOnce(CallsUnauthorized):
     """Authorizes the first call of a tool only, and remembers the answer for all callers that come."""
 
     def __init__(self) -> None:
@@ -353,14 +463,10 @@ class CallAuthorizedOnce(Fault):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         name = str(params.get("name"))
-        if method != "tools/call" or "error" not in outcome or name not in _hidden():
-            return outcome
-        if name not in self.refused:
-            self.refused.add(name)
-            return outcome
-        called = json.dumps({"name": name, "arguments": {}})
-        modern = {"resultType": "complete"} if era == "2026-07-28" else {}
-        return {"result": {"content": [{"type": "text", "text": called}], **modern}}
+        if method != self.use_method or "error" not in outcome or name in self.refused:
+            return super().response(method, params, era, outcome)
+        self.refused.add(name)
+        return outcome
 
 
 class CallerOfTheConnection(Fault):
@@ -603,3 +709,48 @@ class CallerOfTheLatestRequest(Fault):
         self.latest = token
         time.sleep(0.005)
         return self.latest
+
+
+class LaterListPagesShorterAmidSearches(SearchFault):
+    """Takes a moment for each search, and leaves the last tool out of later pages of the list meanwhile."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH:
+            self.under_way += 1
+            time.sleep(0.02)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH:
+            self.under_way -= 1
+        elif method == "tools/list" and self.under_way and "cursor" in params and "result" in outcome:
+            return {"result": {**outcome["result"], "tools": outcome["result"]["tools"][:-1]}}
+        return outcome
+
+
+class SettingsNullForTheRestricted(Advertising):
+    """Has a member without a value where it does not say how many tools a caller sees."""
+
+    def __init__(self) -> None:
+        self.caller = threading.local()
+
+    def token(self, token: str) -> str:
+        self.caller.token = token
+        return token
+
+    def settings(self, settings: Json) -> Json:
+        restricted = getattr(self.caller, "token", "") in member(served_catalog(), "hidden")
+        return {**settings, "catalogSize": None} if restricted else settings
+
+
+class ResourcesCountedInWordsAfterAChange(Advertising):
+    def __init__(self) -> None:
+        self.first = served_catalog()
+
+    def settings(self, settings: Json) -> Json:
+        if served_catalog() == self.first or "resources" not in settings:
+            return settings
+        return {**settings, "resources": {**settings["resources"], "catalogSize": "some"}}

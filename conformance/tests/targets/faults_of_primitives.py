@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -308,6 +308,72 @@ class UnlistedReadByDecodedUri(UnlistedFound):
 
     def is_read(self, uri: str, era: str) -> bool:
         return unquote(uri) in self.uris
+
+
+class ExpansionsFound(UnlistedFound):
+    """Finds and reads the resources that the caller's templates describe, as any server may."""
+
+    def __init__(self) -> None:
+        self.caller = threading.local()
+
+    def token(self, token: str) -> str:
+        self.caller.token = token
+        return token
+
+    def described(self) -> list[str]:
+        """Return the templates that the caller sees."""
+        hidden = member(served_catalog(), "hidden").get(getattr(self.caller, "token", ""), [])
+        return [each["uriTemplate"] for each in _templates() if each["uriTemplate"] not in hidden]
+
+    def searched(self) -> list[str]:
+        """Return the templates whose resources are found."""
+        return self.described()
+
+    def is_read(self, uri: str, era: str) -> bool:
+        return _is_expansion(uri, self.described())
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        searched, query = method == "resources/search" and "result" in outcome, str(params.get("query")).strip()
+        if searched and "cursor" not in params and _is_expansion(query, self.searched()):
+            made = {"uri": query, "name": "on the spot", "description": "Made when found."}
+            return {"result": {**without(outcome["result"], "nextCursor"), "resources": [made]}}
+        return outcome if searched else super().response(method, params, era, outcome)
+
+
+def _is_expansion(uri: str, templates: Iterable[str]) -> bool:
+    patterns = ("[^/]+".join(map(re.escape, re.split(r"\{\w+\}", each))) for each in templates if "{" in each)
+    return any(re.fullmatch(pattern, uri) for pattern in patterns)
+
+
+class ExpansionsFoundByEveryCaller(ExpansionsFound):
+    """Finds what templates describe that are hidden from the caller, and reads none of it."""
+
+    def searched(self) -> list[str]:
+        return [each["uriTemplate"] for each in _templates()]
+
+
+class ExpansionsOfRemovedTemplatesFound(ExpansionsFound):
+    """Finds what any template has ever described, and reads what one describes now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ever: dict[str, None] = {}
+
+    def searched(self) -> list[str]:
+        self.ever |= dict.fromkeys(self.described())
+        return [*self.ever]
+
+
+class ContentKeptWhenMadeUnreadable(Fault):
+    """Searches what every caller could once read."""
+
+    was_readable = False
+
+    @property
+    def searches_unreadable(self) -> bool:
+        unreadable = served_catalog().get("unreadable")
+        self.was_readable = self.was_readable or (unreadable is not None and not any(unreadable.values()))
+        return self.was_readable
 
 
 class UnlistedFoundAmidMistakes(UnlistedFound):
