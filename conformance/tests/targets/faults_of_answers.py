@@ -467,6 +467,15 @@ exact_name_beside_nel = wrong_result(
 
 
 @wrong_result
+def common_name_amid_much_space_unfound(params: Json, result: Json) -> Json:
+    """Trim only so much white space, and rank the named tool by its words, which many others have."""
+    query = params["query"].strip()
+    named = [tool["name"] for tool in result["tools"][:1]] == [query] and len(params["query"]) > len(query) + 500
+    common = named and sum(query in json.dumps(tool) for tool in served_catalog()["tools"]) > 50
+    return {**result, "tools": result["tools"][1:]} if common else result
+
+
+@wrong_result
 def exact_name_under_large_limits(params: Json, result: Json) -> Json:
     tools = result["tools"]
     named = bool(tools) and tools[0]["name"] == params["query"].strip()

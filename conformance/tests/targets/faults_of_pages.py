@@ -179,6 +179,8 @@ cursor_signature_beyond_ascii_is_internal = _cursor_internal(lambda cursor: not 
 cursor_beyond_ascii_is_internal = _cursor_internal(lambda cursor: len(cursor) > 20 and cursor.endswith("\u00e9"))
 cursor_in_quotes_honored = _cursor_read(lambda cursor: cursor.strip('"'))
 cursor_unescaped = _cursor_read(unquote)
+cursor_normalized = _cursor_read(lambda cursor: unicodedata.normalize("NFKC", cursor))
+cursor_read_up_to_nul = _cursor_read(lambda cursor: cursor.partition("\0")[0])
 
 default_limit_large = wrong_params(lambda params: {"limit": 40, **params})
 limit_eighteen_rounded_up = wrong_params(

@@ -72,6 +72,7 @@ _UNUSUAL_NAMES: Final = (
 """Names that the base protocol does not recommend, and that are equal after common normalizations."""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
+_MUCH_SPACE: Final = WHITE_SPACE * 16
 _MORE: Final = 60
 """Number of tools with that word: more than most servers rank in detail."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
@@ -138,6 +139,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
         async with bench.serving(_UNUSUAL) as other:
             listing = await other.server.listing()
             cases = [(name, name) for name in _UNUSUAL_NAMES] + [(name, f"  {name}\n") for name in _SURROUNDED]
+            cases.append((COMMON, f"{_MUCH_SPACE}{COMMON}{_MUCH_SPACE}"))
             cases = [case for case in cases if case[0] in listing.by_key]
             found = await other.each(cases, lambda case: other.server.search({"query": case[1], "limit": 3}))
     except (UnverifiableError, RefusedError, TargetError):

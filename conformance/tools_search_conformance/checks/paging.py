@@ -45,6 +45,8 @@ _BASE64: Final = f"{ascii_uppercase}{ascii_lowercase}{digits}"
 _OTHER_ALPHABET: Final = str.maketrans("-_+/", "+/-_")
 _RAISED_BY: Final = (1, -1, 100_000)
 _FEW_CHARACTERS: Final = 4
+_TO_FULL_WIDTH: Final = 0xFEE0
+"""From a printable ASCII character to its full-width form, which NFKC makes the same."""
 _LONG_QUERY: Final = 1024
 _OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
 _REPLICA_PAGES: Final = 4
@@ -601,8 +603,11 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
     yield f"{cursor}\n", "with a line break appended"
     yield f'"{cursor}"', "in quotes"
+    yield f"{cursor}\0AAAA", "with NUL and a suffix"
     if cursor:
         yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
+        if "!" <= cursor[0] <= "~":
+            yield chr(ord(cursor[0]) + _TO_FULL_WIDTH) + cursor[1:], "with a full-width character"  # alike in NFKC
     if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
         yield other, "in the other alphabet of base64"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)
