@@ -283,6 +283,16 @@ def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def later_scores_below_those_of_hidden_tools(params: Json, result: Json) -> Json:
+    """Divide the scores of later pages by that of the best of all tools."""
+    hidden = "cursor" in params and params["query"] in _hidden()
+    for tool in result["tools"] if hidden else ():
+        own = tool["_meta"][EXTENSION_ID]
+        tool["_meta"][EXTENSION_ID] = {**own, "score": own.get("score", 1) / 2}
+    return result
+
+
+@wrong_result
 def name_finds_one_tool(params: Json, result: Json) -> Json:
     """Breaks no rule on a catalog without a tool that has all terms of the name of another."""
     if [params["query"]] != [tool["name"] for tool in result["tools"][:1]]:

@@ -294,6 +294,7 @@ def _cursor_bound_to(alike: Callable[[str], object]) -> type[Fault]:
 cursor_bound_to_folded_query = _cursor_bound_to(str.casefold)
 cursor_bound_to_trimmed_query = _cursor_bound_to(str.strip)
 cursor_bound_to_composed_query = _cursor_bound_to(lambda query: unicodedata.normalize("NFC", query))
+cursor_bound_to_lines = _cursor_bound_to(str.splitlines)
 cursor_bound_to_words = _cursor_bound_to(lambda query: sorted(query.split(" ")))
 cursor_bound_without_stop_words = _cursor_bound_to(
     lambda query: [word for word in query.split(" ") if word not in {"the", "of"}]

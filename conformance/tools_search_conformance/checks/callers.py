@@ -203,6 +203,7 @@ async def hidden_tools_inert(bench: Bench) -> None:
     reference = await _reference(bench, "callers-visible")
     compared = await _compare_settings(bench, restricted, reference) if bench.primitive is TOOLS else 0
     later = [({"query": COMMON, "limit": limit}, page) for limit, page in _LATER_PAGES]
+    later.append(({"query": _hidden_keys(bench.primitive)[0], "limit": _FEW}, 2))
     again = partial(_reference, bench, "callers-visible-again")
     for params, page in [*((params, 1) for params in _searches(bench.primitive)), *later]:
         await _page(everyone, params, page)  # the server may cache this answer

@@ -665,8 +665,8 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
 @server_check(
     title="A cursor issued for another query is refused",
     sends="Genuine cursors with another query than their own: other words, some of the same length, with the same"
-    " beginning or end, or with the same hash; the query with other white space, case, order, Unicode composition,"
-    " punctuation, digits or leading zeros. Cursors of later pages too.",
+    " beginning or end, or with the same hash; the query with other white space, line ends, case, order, Unicode"
+    " composition, punctuation, digits or leading zeros. Cursors of later pages too.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -691,6 +691,7 @@ async def cursor_other_query(bench: Bench) -> None:
     broad = " ".join(words.broad(3))  # several, since a server may require most of the terms to match
     cases.append((f"{broad} 1", [f"{broad} 01", f"{broad} \u0661"]))
     # Symbols are no terms, so they leave matches even if a server requires most terms to match.
+    cases.append((f"{query}\n\u2021", [f"{query}{ends}\u2021" for ends in ("\r\n", "\r", " ")]))
     symbols = ("!\u00a1", "\u2021!", "\u2020\u00a1")  # one with an equal low byte, one with equal low bits, and another
     cases.append((f"{query} \u2021\u00a1", [f"{query} {other}" for other in symbols]))
     await bench.each(bench.some(cases, 2), lambda case: _refused_with_others(bench, *case))
