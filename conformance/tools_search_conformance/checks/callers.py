@@ -479,6 +479,11 @@ async def _expect_newly_hidden_refused(bench: Bench) -> None:
         caller.require(served, f"{key!r} cannot be used before a change hides it", exchange)
 
     restricted = await _hidden_by_change(bench, key, use)
+
+    async def is_refused() -> bool:
+        return not (await _used(restricted, key))[1]
+
+    await _comes_true(is_refused, _IN_TIME_SECONDS)
     exchange, served = await _used(restricted, key)
     message = f"{exchange.method} of {key!r} got a result for a caller from whom a change has hidden it"
     restricted.expect(not served, exchange, message, case=f"{key}, after a change")
