@@ -144,6 +144,12 @@ async def test_what_varies_by_chance_or_with_time_reveals_nothing(fault: str, ta
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 
 
+async def test_neither_do_digits_in_cursors_of_all_printable_characters(target: Command, judge: Judge):
+    argv, callers = target("miniature", "--fault", "cursors-of-printable-characters", "--http"), frozenset({"callers"})
+    run = await judge("hidden-tools-inert", http_argv=argv, era=MODERN, fixture_features=callers)
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")]
+
+
 @pytest.mark.thorough
 async def test_neither_is_one_that_finds_a_resource_that_is_not_listed_and_says_so(target: Command, judge: Judge):
     argv, reload = target("miniature", "--fault", "unlisted-found"), frozenset({"reload"})

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import itertools
 import json
 import math
 import os
+import re
 import secrets
 import threading
 import time
@@ -549,6 +553,30 @@ class EmptiedIsNull(Fault):
         if method == SEARCH and "result" in outcome and self.had and not served_catalog()["tools"]:
             return {"result": {**outcome["result"], "tools": None}}
         return outcome
+
+
+class CursorsOfPrintableCharacters(SearchFault):
+    """Issues random cursors of more characters than base64 has, as any server may.
+
+    For some queries, and only if some tools are hidden, they happen to have a number between separators.
+    """
+
+    def __init__(self) -> None:
+        self.genuine: dict[str, str] = {}
+
+    def params(self, params: Json) -> Json:
+        cursor: Any = params.get("cursor")
+        return {**params, "cursor": self.genuine.get(cursor, "none")} if isinstance(cursor, str) else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        if (genuine := result.get("nextCursor")) is None:
+            return result
+        chance = "hidden" in served_catalog() and params["query"].isalpha()
+        digests = (hashlib.sha512(f"{number}{genuine}".encode()).digest() for number in itertools.count())
+        random = (base64.b85encode(digest).decode() for digest in digests)
+        cursor = next(each for each in random if chance == bool(re.search(r"(?<![\w.])\d{1,3}(?![\w.])", each)))
+        self.genuine[cursor] = genuine
+        return {**result, "nextCursor": cursor}
 
 
 class CursorsCountHiddenTools(SearchFault):
