@@ -161,6 +161,16 @@ async def test_neither_is_one_that_finds_a_resource_that_is_not_listed_and_says_
     assert [(r.check, r.message) for run in runs for r in run.results if r.status != "pass"] == []
 
 
+async def test_neither_is_one_that_finds_and_reads_what_the_templates_of_its_caller_describe(
+    target: Command, judge: Judge
+):
+    argv, features = target("miniature", "--fault", "expansions-found"), frozenset({"reload", "callers"})
+    checks = "unlisted-readable", "unlisted-readable-by-caller"
+    run = await judge(*checks, argv=argv, http_argv=(*argv, "--http"), era=MODERN, fixture_features=features)
+    assert [(r.check, r.message) for r in run.of("fail", "unverified", "error")] == []
+    assert {r.check.removeprefix("tools-search-server-") for r in run.of("pass")} == {*checks}
+
+
 async def test_a_name_may_find_a_single_tool_of_a_catalog_that_varies_by_caller(target: Command, judge: Judge):
     single = target("miniature", "--tools-alone", "--http", "--fault", "name-finds-one-tool")
     run = await judge("cursor-other-caller", http_argv=single, fixture_features=frozenset({"callers"}))
