@@ -448,7 +448,8 @@ async def test_a_change_that_a_server_behind_two_gateways_does_not_announce_is_f
     quiet = {**HANDBOOK, "quiet": True}
     inner = tmp_path / "inner.json"
     inner.write_text(json.dumps({"mcpServers": {"handbook": archive("handbook", quiet)}}))
-    command = {"command": "tools-search-server", "args": ["--config", str(inner), "--search", "resources,prompts"]}
+    arguments = ["-m", "tools_search_server", "--config", str(inner), "--search", "resources,prompts"]
+    command = {"command": sys.executable, "args": arguments}
     with anyio.fail_after(60):
         async with connect("stdio", "auto", "--config", str(configuration(inner=command))) as client:
             found = (await client.session.list_prompts()).prompts
