@@ -769,14 +769,16 @@ class TemplatesAmongResources(_FromAnotherIndex):
     """Finds templates as if they were resources."""
 
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
-        fit = [item for item in catalog.get("resourceTemplates", []) if words & _words(item["description"])]
+        fit = [item for item in catalog.get("resourceTemplates", []) if words & _words(item.get("description", ""))]
         read = [{("uri" if name == "uriTemplate" else name): held for name, held in item.items()} for item in fit]
         return found or read[:1]
 
 
 class TemplatesAsTheyAreAmongResources(_FromAnotherIndex):
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
-        return found or [t for t in catalog.get("resourceTemplates", []) if words & _words(t["description"])][:1]
+        return (
+            found or [t for t in catalog.get("resourceTemplates", []) if words & _words(t.get("description", ""))][:1]
+        )
 
 
 class ToolsAmongPrompts(_FromAnotherIndex):
@@ -795,12 +797,12 @@ class PromptsAmongTools(_FromAnotherIndex):
     method = SEARCH
 
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
-        fit = [prompt for prompt in catalog.get("prompts", []) if words & _words(prompt["description"])]
+        fit = [prompt for prompt in catalog.get("prompts", []) if words & _words(prompt.get("description", ""))]
         return found or [{"name": prompt["name"], "inputSchema": {"type": "object"}} for prompt in fit[:1]]
 
 
 def _contained(catalog: Json, item: Json, words: set[str]) -> bool:
-    return bool(words & _words(member(catalog, "contents").get(item["uri"], "")) - _words(item["description"]))
+    return bool(words & _words(member(catalog, "contents").get(item["uri"], "")) - _words(item.get("description", "")))
 
 
 class FoundByContentTwice(_FromAnotherIndex):
