@@ -555,11 +555,8 @@ class EmptiedIsNull(Fault):
         return outcome
 
 
-class CursorsOfPrintableCharacters(SearchFault):
-    """Issues random cursors of more characters than base64 has, as any server may.
-
-    For some queries, and only if some tools are hidden, they happen to have a number between separators.
-    """
+class _CursorsReplaced(SearchFault):
+    """Issues other cursors in place of the genuine ones."""
 
     def __init__(self) -> None:
         self.genuine: dict[str, str] = {}
@@ -567,6 +564,13 @@ class CursorsOfPrintableCharacters(SearchFault):
     def params(self, params: Json) -> Json:
         cursor: Any = params.get("cursor")
         return {**params, "cursor": self.genuine.get(cursor, "none")} if isinstance(cursor, str) else params
+
+
+class CursorsOfPrintableCharacters(_CursorsReplaced):
+    """Issues random cursors of more characters than base64 has, as any server may.
+
+    For some queries, and only if some tools are hidden, they happen to have a number between separators.
+    """
 
     def result(self, params: Json, result: Json) -> Json:
         if (genuine := result.get("nextCursor")) is None:
@@ -579,17 +583,10 @@ class CursorsOfPrintableCharacters(SearchFault):
         return {**result, "nextCursor": cursor}
 
 
-class CursorsCountHiddenTools(SearchFault):
+class CursorsCountHiddenTools(_CursorsReplaced):
     """Has in its cursors, where anybody can read it, how far it is in the whole catalog."""
 
     form = "{place}~{cursor}"
-
-    def __init__(self) -> None:
-        self.genuine: dict[str, str] = {}
-
-    def params(self, params: Json) -> Json:
-        cursor: Any = params.get("cursor")
-        return {**params, "cursor": self.genuine.get(cursor, "none")} if isinstance(cursor, str) else params
 
     def result(self, params: Json, result: Json) -> Json:
         if "nextCursor" not in result:

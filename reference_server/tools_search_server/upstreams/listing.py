@@ -212,8 +212,8 @@ class Lists:
                 return entries
             changes, fault = self._changes, ""  # the number of changes announced so far
             # A gateway announces the changes that it notices, but reads its servers' lists only when it is asked.
-            is_told = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
-            seconds = math.inf if is_told else _FRESH_SECONDS
+            is_announced = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
+            seconds = math.inf if is_announced else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
                     read = await self._read(self.client, kind, _LIST_SECONDS)

@@ -1,4 +1,4 @@
-"""PostgreSQL's plans for a search use the indexes, whatever part of a catalog the caller sees."""
+"""PostgreSQL's plans for a search use the indexes, for callers who see all or a part of the catalog."""
 
 from __future__ import annotations
 
