@@ -12,6 +12,8 @@ import anyio
 import pytest
 
 TARGET = Path(__file__).parent / "target.py"
+# Options for the tests of this repository mean nothing in another project.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
 
 
 def run_project(folder: Path, call: str, fixture: str = "judge_tools_search") -> subprocess.CompletedProcess[str]:
@@ -28,7 +30,7 @@ def run_project(folder: Path, call: str, fixture: str = "judge_tools_search") ->
         f"--basetemp={folder / 'base'}",
         str(folder),
     ]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
 
 
 def test_a_server_that_conforms_passes(tmp_path: Path):
@@ -91,7 +93,7 @@ async def test_ctrl_c_ends_all_tests_and_not_just_the_one_that_judges(tmp_path: 
     base = tmp_path / "base"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={base}", str(tmp_path)]
     with anyio.fail_after(60):
-        async with await anyio.open_process(command, cwd=tmp_path) as process:
+        async with await anyio.open_process(command, cwd=tmp_path, env=ENVIRONMENT) as process:
             while not any(b"tools/list" in log for log in logs_below(base)):  # noqa: ASYNC110 - another process sets no events
                 await anyio.sleep(0.02)
             process.send_signal(signal.SIGINT)
