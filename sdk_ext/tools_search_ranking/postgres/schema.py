@@ -48,11 +48,6 @@ def migrations() -> dict[str, LiteralString]:
 NAMES: Final = tuple(migrations())
 """The migrations of this version of the program, in order."""
 
-REVISED: Final = {
-    "0006_visibility_in_index.sql 6e45bc362dc38fb3": next(name for name in NAMES if name.startswith("0006_")),
-}
-"""Migrations whose revision gives the same result, by the name of the earlier text."""
-
 READ_NAMES: Final[LiteralString] = "select coalesce(array_agg(name order by number), '{}') from tools_search.migration"
 
 
@@ -104,13 +99,9 @@ def _locked_names(connection: Connection) -> Sequence[str]:
     )
     row = connection.execute(READ_NAMES).fetchone()
     done = row[0] if row else ()
-    if _names_now(done) != NAMES[: len(done)]:
+    if tuple(done) != NAMES[: len(done)]:
         raise SchemaError(problem_of(done))
     return done
-
-
-def _names_now(found: Sequence[str]) -> tuple[str, ...]:
-    return tuple(REVISED.get(name, name) for name in found)
 
 
 def _require_encoding(connection: Connection) -> None:
@@ -143,7 +134,7 @@ def require_version(found: Sequence[str]) -> None:
 
 def problem_of(found: Sequence[str]) -> str | None:
     """Return what an operator must do about a database with these migrations; `None` if it is ready."""
-    names = _names_now(found)
+    names = tuple(found)
     if names == NAMES:
         return None
     if not found:

@@ -55,16 +55,18 @@ create table document (
     name bytea not null,
     audience int not null,
     length int not null,
-    named int[] not null, -- the stems in the name
     terms int[] not null, -- stems, and words as written; sorted
-    steps smallint[] not null, -- by position in `terms`: the weighted frequency
-    members smallint[] not null, -- by position in `terms`: a bit for each member of the definition that has the term
-    floor int[] not null, -- stems in name, title and description, and terms of the draft's matching floor
-    floor_members smallint[] not null -- by position in `floor`, as in `members`
+    -- By position in `terms`, from the lowest bit: a bit for each of the 6 members of the definition that may have the
+    -- term; whether it is a stem in the name; the weighted frequency in steps, which is at most 124.
+    uses smallint[] not null,
+    floor int[] not null, -- terms of the draft's matching floor, then stems in name, title and description
+    floor_members smallint[] not null -- by position in `floor`, as in `uses`; only the matching floor's own terms
 ) partition by list (generation);
 
 create unique index on document (generation, tool);
-create index on document using gin (floor);
+
+-- For a caller who sees a hundredth of the tools, an index on words alone would give a hundred rows for each visible one.
+create index on document using gin (floor, (array[audience]));
 
 create table term (
     generation int not null,
@@ -83,15 +85,16 @@ create index on term (generation, start) where start is not null;
 create index on term using gin (slips);
 
 -- Tools by term, highest impact first: one row for each impact level and block of 4,096 ids. Importing the tools of
--- each audience consecutively keeps the tools of callers who see few of them in few blocks.
+-- each audience consecutively keeps the tools of callers who see few of them in few blocks. One array takes less space
+-- than three, each of which needs 20 to 24 bytes in a row.
 create table posting (
     generation int not null,
     term int not null,
     level smallint not null, -- the higher, the more it can add to a score
     block int not null,
-    tools int[] not null,
-    impacts smallint[] not null, -- by position in `tools`: saturation of the frequency in 1/1024, and size of the name
-    audiences int[] not null -- by position in `tools`
+    -- By tool, from the lowest bit: 31 bits of its id; 13 of its impact, which is the saturation of the frequency in
+    -- 1/1024 and the size of the name; 19 of its audience.
+    postings bigint[] not null
 ) partition by list (generation);
 
 create unique index on posting (generation, term, level, block);

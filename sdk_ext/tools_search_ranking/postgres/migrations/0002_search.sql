@@ -21,13 +21,13 @@ create function trigrams(word text) returns text[] immutable parallel safe langu
 $$;
 
 -- Whether two words differ by one typo: an extra, missing or wrong letter, or two swapped letters.
-create function is_one_slip(one text, other text) returns boolean immutable parallel safe language plpgsql as $$
+create function is_one_slip(word text, other text) returns boolean immutable parallel safe language plpgsql as $$
 declare
-    shorter text := case when length(one) <= length(other) then one else other end;
-    longer text := case when length(one) <= length(other) then other else one end;
+    shorter text := case when length(word) <= length(other) then word else other end;
+    longer text := case when length(word) <= length(other) then other else word end;
     same int := 0;
 begin
-    if one = other or length(longer) > length(shorter) + 1 then
+    if word = other or length(longer) > length(shorter) + 1 then
         return false;
     end if;
     while same < length(shorter) and substr(shorter, same + 1, 1) = substr(longer, same + 1, 1) loop
@@ -36,46 +36,62 @@ begin
     if length(longer) > length(shorter) then
         return substr(longer, same + 2) = substr(shorter, same + 1);
     end if;
-    return substr(one, same + 2) = substr(other, same + 2)
-        or (substr(one, same + 3) = substr(other, same + 3)
-            and substr(one, same + 1, 2) = reverse(substr(other, same + 1, 2)));
+    return substr(word, same + 2) = substr(other, same + 2)
+        or (substr(word, same + 3) = substr(other, same + 3)
+            and substr(word, same + 1, 2) = reverse(substr(other, same + 1, 2)));
 end
 $$;
 
 -- The number of tools with a term in the visible audiences; `visible` is null if all are visible. Unnesting the arrays
--- side by side in a select list takes half the time of `from unnest(...)`.
-create function tools_having(counted term, visible boolean[]) returns int stable parallel safe language sql as $$
+-- side by side in a select list takes half the time of `from unnest(...)`. Returning a table lets the planner merge the
+-- function into the calling statement.
+create function tools_having(counted term, visible boolean[]) returns table (tools int)
+stable parallel safe language sql as $$
     select case when visible is null then counted.tools else (
         select coalesce(sum(own.tools) filter (where visible[own.audience]), 0)::int
         from (select unnest(counted.audiences) as audience, unnest(counted.counts) as tools) own
     ) end
+    limit 1 -- makes the planner compute it once for each term
 $$;
 
 -- The known stems of which a word may be a typo or another form, best first: at most two.
 create function nearest(of_generation int, word text, word_slips int[], visible boolean[])
 returns table (id int, tools int, likeness float8) stable language sql as $$
     with begun as (
-        select one.id, one.key, has.tools
-        from term one, lateral (select tools_having(one, visible) as tools) has
-        where one.generation = of_generation and one.start = left(word, 4) and has.tools > 0
-        order by abs(length(one.key) - length(word)), one.key limit 40
+        select term.id, term.key, has.tools
+        from term, tools_having(term, visible) has
+        where term.generation = of_generation and term.start = left(word, 4) and has.tools > 0
+        order by abs(length(term.key) - length(word)), term.key limit 40
     ), slipped as (
-        select one.id, one.key, has.tools
-        from term one, lateral (select tools_having(one, visible) as tools) has
-        where one.generation = of_generation and one.slips && word_slips and has.tools > 0
-        order by abs(length(one.key) - length(word)), one.key limit 40
+        select term.id, term.key, has.tools
+        from term, tools_having(term, visible) has
+        where term.generation = of_generation and term.slips && word_slips and has.tools > 0
+        order by abs(length(term.key) - length(word)), term.key limit 40
     ), alike as (
-        select one.id, one.key, one.tools, case
-            when is_one_slip(word, one.key) then 1 - 1.0::float8 / greatest(length(word), length(one.key))
-            when left(word, 4) = left(one.key, 4) then (
-                select 2.0::float8 * count(*) from unnest(trigrams(word)) mine where mine = any (trigrams(one.key))
-            ) / (cardinality(trigrams(word)) + cardinality(trigrams(one.key)))
+        select near.id, near.key, near.tools, case
+            when is_one_slip(word, near.key) then 1 - 1.0::float8 / greatest(length(word), length(near.key))
+            when left(word, 4) = left(near.key, 4) then (
+                select 2.0::float8 * count(*) filter (where part.words = 2) / sum(part.words)::float8
+                from (select count(*) as words from unnest(trigrams(word) || trigrams(near.key)) own group by own) part
+            )
         end as likeness
-        from (select * from begun union select * from slipped) one
+        from (select * from begun union select * from slipped) near
     )
     select alike.id, alike.tools, alike.likeness from alike
     where alike.likeness >= 0.55 or is_one_slip(word, alike.key)
     order by alike.likeness desc, alike.key limit 2
+$$;
+
+-- The visible tools with all of the words. The index compares every audience in `few_seen` for each tool that it finds,
+-- which takes longer than reading the rows if there are more than a few hundred. Then `few_seen` is null, and `visible`
+-- is checked row by row.
+create function having_words(of_generation int, words int[], visible boolean[], few_seen int[])
+returns setof document stable parallel safe language sql as $$
+    select * from document
+    where few_seen is null and generation = of_generation and floor @> words and (visible is null or visible[audience])
+    union all
+    select * from document
+    where few_seen is not null and generation = of_generation and floor @> words and array[audience] && few_seen
 $$;
 
 -- The parameters from `keys` to `slips` describe the terms of the query, in order: see `request.py`.
@@ -113,6 +129,7 @@ declare
     g int;
     of_revision bigint;
     visible boolean[]; -- by audience; null if all are visible
+    few_seen int[]; -- the visible audiences; null if there are too many for the index, or all are visible
     seen_blocks int[]; -- blocks with visible tools; null if all are visible
     all_tools float8;
     average float8;
@@ -125,7 +142,7 @@ declare
     asked_tools int[];
     total_idf float8;
     is_cut boolean;
-    own_stems int[]; -- stems of the query's own words
+    own_stems int[]; -- stems of the query's own words, the rarest first
     own_postings int;
     candidates int[];
     exact_tool int;
@@ -151,7 +168,7 @@ begin
     end if;
 
     -- The audiences that the caller sees, and their statistics.
-    with one as (
+    with marked as (
         select *, seen_by is null or groups = '{}' or id in (
             select own.id from audience own, unnest(own.groups) said where own.generation = g
                 and said in (select unnest(seen_by))
@@ -161,7 +178,7 @@ begin
     select array_agg(is_seen order by id),
         coalesce(sum(tools) filter (where is_seen), 0), coalesce(sum(length) filter (where is_seen), 0)
     into visible, all_tools, average
-    from one;
+    from marked;
     if all_tools = 0 then
         return;
     end if;
@@ -169,6 +186,8 @@ begin
     if seen_by is null or not (false = any (visible)) then
         visible := null;
     else
+        select array_agg(id order by id) into few_seen
+        from unnest(visible) with ordinality audience (is_seen, id) where is_seen having count(*) <= 300;
         select array_agg(distinct block order by block) into seen_blocks
         from (select unnest(blocks) as block from audience where generation = g and visible[id]) own;
     end if;
@@ -176,10 +195,9 @@ begin
 
     -- The terms in visible tools, and for unknown words the nearest known ones.
     with found as materialized (
-        select * from (
-            select one.id, one.key, tools_having(one, visible) as tools from term one
-            where one.generation = g and one.key = any (keys || standing || joined_written || joined_stem)
-        ) one where tools > 0
+        select term.id, term.key, has.tools from term, tools_having(term, visible) has
+        where term.generation = g and term.key = any (keys || standing || joined_written || joined_stem)
+            and has.tools > 0
     ), said as (
         select row_number() over () as place, said.*, sum(said.slip_count) over (rows unbounded preceding) as slips_end
         from unnest(keys, weights, covering, naming, lacking, standing, slip_counts)
@@ -201,15 +219,15 @@ begin
         union all
         select id, tools, weight, covers, names from corrected
     ), joined as (
-        select distinct one.id, one.tools
+        select distinct part.id, part.tools
         from unnest(joined_written, joined_stem) pair (written, stem)
             join found whole on whole.key = pair.written
-            join found one on one.key = pair.stem
-        where pair.stem <> all (keys) and one.id not in (select id from corrected)
+            join found part on part.key = pair.stem
+        where pair.stem <> all (keys) and part.id not in (select id from corrected)
     ), united as (
         select id, sum(weight) as weight, sum(covers) as covers, sum(names) as names,
             ln(1 + (all_tools - max(tools) + 0.5) / (max(tools) + 0.5)) as idf, max(tools) as tools
-        from (select * from known union all select id, tools, 0.5, 0, 0 from joined) one
+        from (select * from known union all select id, tools, 0.5, 0, 0 from joined) every_term
         group by id
     )
     select array_agg(id order by weight * idf desc, id), array_agg(idf order by weight * idf desc, id),
@@ -219,47 +237,52 @@ begin
         coalesce(bool_or(tools > most_postings) or sum(tools) > most_read, false),
         (select sum(case when tools = 0 then rarest else ln(1 + (all_tools - tools + 0.5) / (tools + 0.5)) end)
             from looked_up where covers and (tools > 0 or lacks)),
-        array_agg(id) filter (where covers >= 1), sum(tools) filter (where covers >= 1)
+        array_agg(id order by tools, id) filter (where covers >= 1), sum(tools) filter (where covers >= 1)
     into asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools, is_cut, total_idf, own_stems, own_postings
     from united;
     total_idf := coalesce(nullif(total_idf, 0), 1);
 
     -- Candidates for the best tools, by their postings. Read the terms that can add most to a score first, and for each
-    -- the postings with the highest impact, until there are enough.
+    -- the postings with the highest impact, until there are enough. For callers who see a part, read level by level only
+    -- terms of which not all is read.
     with asked_term as (
         select *, sum(least(tools, most_postings)) over (rows unbounded preceding) - least(tools, most_postings) as before
         from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools)
-            one (id, idf, weight, covers, names, tools)
+            asked_term (id, idf, weight, covers, names, tools)
     ), found as (
-        select own.tool, sum(one.weight * one.idf * (own.impact >> 3)) * 2.5 / 1024 as bm25,
-            sum(one.names / nullif(own.impact & 7, 0)) as name_share,
-            sum(one.covers * one.idf) as covered
-        from asked_term one, lateral (
-            select part.tool, part.impact
+        select own.tool, sum(asked_term.weight * asked_term.idf * (own.impact >> 3)) * 2.5 / 1024 as bm25,
+            sum(asked_term.names / nullif(own.impact & 7, 0)) as name_share,
+            sum(asked_term.covers * asked_term.idf) as covered
+        from asked_term, lateral (
+            select (part.posting & 2147483647)::int as tool, (part.posting >> 31) & 8191 as impact
             from (
-                select unnest(tools) as tool, unnest(impacts) as impact, unnest(audiences) as audience
+                select unnest(postings) as posting
                 from (
                     (
-                        select tools, impacts, audiences from posting
-                        where visible is null and generation = g and term = one.id
+                        select postings from posting
+                        where visible is null and generation = g and term = asked_term.id
                         order by level desc, block desc
                     )
                     union all
-                    select own.tools, own.impacts, own.audiences
+                    select own.postings
                     from generate_series(
-                        (select max(level) from posting where generation = g and term = one.id), 0, -1
+                        case when asked_term.tools > most_postings then (
+                            select max(level) from posting where generation = g and term = asked_term.id
+                        ) else 0 end, 0, -1
                     ) of_level, lateral (
-                        select tools, impacts, audiences from posting
-                        where generation = g and term = one.id and level = of_level and block = any (seen_blocks)
-                        order by block desc
+                        select postings from posting
+                        where generation = g and term = asked_term.id and block = any (seen_blocks)
+                            and level between of_level
+                                and case when asked_term.tools > most_postings then of_level else 32767 end
+                        order by level desc, block desc
                     ) own
                     where visible is not null
                 ) by_level
             ) part
-            where visible is null or visible[part.audience]
+            where visible is null or visible[(part.posting >> 44)::int]
             limit most_postings
         ) own
-        where one.before < most_read
+        where asked_term.before < most_read
         group by own.tool
     )
     select array_agg(tool) into candidates from (
@@ -269,23 +292,29 @@ begin
     ) best;
 
     -- If there were too many postings to read all of them, add tools with all words of the query: from the visible
-    -- postings if these are few, or else from the index on `floor`, which covers all tools.
+    -- postings of the two rarest words if there are few of all, or else from the index on `floor`, which covers all tools.
     if is_cut and cardinality(own_stems) > 1 then
         if visible is null or own_postings > 4 * most_read then
             candidates := candidates || array(
-                select tool from document
-                where generation = g and floor @> own_stems and (visible is null or visible[audience])
+                select tool from having_words(g, own_stems, visible, few_seen)
                 limit most_scored
             );
         else
             candidates := candidates || array(
-                select tool from (
-                    select unnest(tools) as tool, unnest(audiences) as audience
-                    from posting where generation = g and term = any (own_stems) and block = any (seen_blocks)
-                ) own
-                where visible[audience]
-                group by tool having count(*) = cardinality(own_stems)
-                order by tool limit most_scored
+                select rare.tool from (
+                    select (posting & 2147483647)::int as tool from (
+                        select unnest(postings) as posting
+                        from posting where generation = g and term = any (own_stems[:2]) and block = any (seen_blocks)
+                    ) own
+                    where visible[(posting >> 44)::int]
+                    group by 1 having count(*) = 2
+                    order by 1
+                ) rare, lateral (
+                    select from document
+                    where generation = g and document.tool = rare.tool and terms @> own_stems
+                    limit 1 -- makes the planner use the index
+                ) having_others
+                limit most_scored
             );
         end if;
     end if;
@@ -295,13 +324,12 @@ begin
     from unnest(exact_names) with ordinality asked (name, place)
     join tool on generation = g and sha256(tool.name) = sha256(asked.name)
     where visible is null or visible[audience] order by place limit 1;
-    select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
+    select array_agg(term.id) into wanted from term where term.generation = g and term.key = any (floor_keys);
     if cardinality(wanted) = cardinality(floor_keys) then
         select count(*) into having_all from (
-            select from document
-            where generation = g and floor @> wanted and (visible is null or visible[audience])
+            select from having_words(g, wanted, visible, few_seen)
             limit most_floor + most_ranked + 1
-        ) one;
+        ) matching;
     end if;
 
     -- Exact scores, and the best tools. The covered share of a name depends on the counts of all words in it, so it is
@@ -310,27 +338,32 @@ begin
         most_known := most_ranked;
     end if;
     with scored as materialized (
-        select tool, sum(one.weight * one.idf * 7 * steps / (steps + 6 * (0.3 + 0.7 * length / average))) / 2.8 as bm25,
-            coalesce(sum(one.names * one.idf) filter (where member & 1 > 0), 0) as named_idf,
-            0.65 + 0.35 * least(sum(one.covers * one.idf) / total_idf, 1) as share, bit_or(member) as members
+        select tool, sum(
+                asked_term.weight * asked_term.idf * 7 * (used >> 7) / ((used >> 7) + 6 * (0.3 + 0.7 * length / average))
+            ) / 2.8 as bm25,
+            coalesce(sum(asked_term.names * asked_term.idf) filter (where used & 1 > 0), 0) as named_idf,
+            0.65 + 0.35 * least(sum(asked_term.covers * asked_term.idf) / total_idf, 1) as share,
+            bit_or(used & 63) as members
         from (
-            select tool, length, unnest(terms) as term, unnest(steps) as steps, unnest(members) as member
+            select tool, length, unnest(terms) as term, unnest(uses) as used
             from document where generation = g and tool = any (candidates)
         ) own join unnest(asked, asked_idf, asked_weight, asked_covers, asked_names)
-            one (id, idf, weight, covers, names) on one.id = own.term
+            asked_term (id, idf, weight, covers, names) on asked_term.id = own.term
         group by tool
     ), known as materialized (
-        select scored.*, name, named from scored join document on generation = g and document.tool = scored.tool
+        select scored.*, name, terms, uses from scored join document on generation = g and document.tool = scored.tool
         where (bm25 + case when named_idf > 0 then 3 else 0 end) * share >= coalesce((
             select 0.999 * bm25 * share from scored order by 1 desc offset most_known - 1 limit 1 -- includes all ties
         ), 0)
     ), name_stem as (
-        select tool, unnest(named) as id from known where named_idf > 0
+        select tool, id from (
+            select tool, unnest(terms) as id, unnest(uses) as used from known where named_idf > 0
+        ) own where used & 64 > 0
     ), stem_idf as (
         select stem.id, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
         from (select distinct id from name_stem) stem, lateral (
-            select tools_having(one, visible) as tools from term one
-            where one.generation = g and one.id = stem.id limit 1 -- makes the planner use the index
+            select own.tools from term, tools_having(term, visible) own
+            where term.generation = g and term.id = stem.id limit 1 -- makes the planner use the index
         ) has
     ), name_idf as (
         select tool, sum(idf) as idf from name_stem join stem_idf using (id) group by tool
@@ -348,14 +381,14 @@ begin
 
     if exact_tool is not null then
         ranked := row(0, exact_tool, exact_name, 1, 1 | coalesce(
-            (select one.members from unnest(ranked) one where one.tool = exact_tool),
+            (select hit.members from unnest(ranked) hit where hit.tool = exact_tool),
             (
                 select bit_or(own.members) from document, unnest(floor, floor_members) own (term, members)
                 where generation = g and tool = exact_tool and own.term = any (wanted)
             ),
             0
         ), null, 0, of_revision)::hit || array(
-            select one from unnest(ranked) one where one.tool <> exact_tool order by one.score desc, one.name
+            select hit from unnest(ranked) hit where hit.tool <> exact_tool order by hit.score desc, hit.name
         );
         all_found := cardinality(ranked);
     end if;
@@ -364,7 +397,7 @@ begin
     -- counted for every page, but read only for pages that contain them.
     if having_all > 0 then
         select all_found + least(having_all - count(*), most_floor) into all_found from document
-        where generation = g and tool in (select one.tool from unnest(ranked) one) and floor @> wanted;
+        where generation = g and tool in (select hit.tool from unnest(ranked) hit) and floor @> wanted;
         if all_found > cardinality(ranked) and last_place > cardinality(ranked) then
             ranked := ranked || array(
                 select row(0, tool, name, last_score, (
@@ -372,24 +405,23 @@ begin
                     where own.term = any (wanted)
                 ), null, 0, of_revision)::hit
                 from (
-                    select tool, name, floor, floor_members from document
-                    where generation = g and floor @> wanted and (visible is null or visible[audience])
-                        and tool not in (select one.tool from unnest(ranked) one)
+                    select tool, name, floor, floor_members from having_words(g, wanted, visible, few_seen)
+                    where tool not in (select hit.tool from unnest(ranked) hit)
                     limit most_floor
-                ) one
+                ) added
                 order by name
             );
         end if;
     end if;
 
     return query
-        select one.place::int, one.tool, one.name, one.score, one.members,
-            case when one.place between first_place and last_place then (
-                select tool.definition from tool where tool.generation = g and tool.id = one.tool
+        select hit.place::int, hit.tool, hit.name, hit.score, hit.members,
+            case when hit.place between first_place and last_place then (
+                select tool.definition from tool where tool.generation = g and tool.id = hit.tool
             ) end,
             all_found, of_revision
-        from unnest(ranked) with ordinality one (was, tool, name, score, members, definition, total, revision, place)
-        where one.place <= last_place
-        order by one.place;
+        from unnest(ranked) with ordinality hit (was, tool, name, score, members, definition, total, revision, place)
+        where hit.place <= last_place
+        order by hit.place;
 end
 $$;

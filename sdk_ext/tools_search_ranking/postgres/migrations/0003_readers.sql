@@ -41,14 +41,14 @@ end $$;
 
 -- `explain` shows the planner's estimates, which would otherwise be based on the rows of all tenants.
 do $$ declare
-    one record;
+    stored record;
 begin
-    for one in
+    for stored in
         select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid
         where relnamespace = 'tools_search'::regnamespace and attnum > 0 and not attisdropped
             and relname in ('catalog', 'generation', 'audience', 'tool')
     loop
-        execute format('alter table %I alter column %I set statistics 0', one.relname, one.attname);
+        execute format('alter table %I alter column %I set statistics 0', stored.relname, stored.attname);
     end loop;
 end $$;
 
