@@ -35,7 +35,9 @@ class SearchedTools(AgentMiddleware):
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
         """Send the current tools. A real host also adds `notices` to its messages."""
-        tools: list[Any] = [{"type": "function", "function": one.to_json()} for one in self.conversation.offer().tools]
+        tools: list[Any] = [
+            {"type": "function", "function": offered.to_json()} for offered in self.conversation.offer().tools
+        ]
         return await handler(request.override(tools=tools))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -46,10 +46,10 @@ class SearchedTools(AbstractToolset[None]):
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
         """Return the tools of the next request."""
         found: dict[str, ToolsetTool[None]] = {}
-        for one in self.conversation.offer().tools:  # a real host adds `notices` to its messages
-            schema = dict(one.input_schema)
-            tool = ToolDefinition(name=one.name, description=one.description, parameters_json_schema=schema)
-            found[one.name] = ToolsetTool(toolset=self, tool_def=tool, max_retries=1, args_validator=ANY)
+        for offered in self.conversation.offer().tools:  # a real host adds `notices` to its messages
+            schema = dict(offered.input_schema)
+            tool = ToolDefinition(name=offered.name, description=offered.description, parameters_json_schema=schema)
+            found[offered.name] = ToolsetTool(toolset=self, tool_def=tool, max_retries=1, args_validator=ANY)
         return found
 
     async def call_tool(

@@ -44,8 +44,8 @@ class Request:
     def kept_of(self, before: Request) -> int:
         """Return the length in bytes of the common prefix with the previous request."""
         length = min(len(before.body), len(self.body))
-        one, other = (np.frombuffer(body, np.uint8, length) for body in (before.body, self.body))
-        different = (one != other).nonzero()[0]
+        earlier, later = (np.frombuffer(body, np.uint8, length) for body in (before.body, self.body))
+        different = (earlier != later).nonzero()[0]
         return int(different[0]) if len(different) else length
 
 
@@ -61,7 +61,7 @@ class TokenCounter:
 
     def definitions(self, request: Request) -> int:
         """Return the tokens of the tool list, and of the host's text about tools before the user's message."""
-        return self.tokens([*request.tools, *(one for one in request.messages if one["role"] == "system")])
+        return self.tokens([*request.tools, *(message for message in request.messages if message["role"] == "system")])
 
     def everything(self, request: Request) -> int:
         """Return the tokens of the whole request."""

@@ -58,8 +58,9 @@ async def _conversation(
         while True:
             offer = conversation.offer()
             messages += map(user, offer.notices)
-            available = frozenset((one.tool.server, one.tool.tool.name) for one in offer.tools if one.tool is not None)
-            text = model.search_for(Request([one.to_json() for one in offer.tools], messages, available, searches))
+            found = [tool.tool for tool in offer.tools if tool.tool is not None]
+            available = frozenset((tool.server, tool.tool.name) for tool in found)
+            text = model.search_for(Request([tool.to_json() for tool in offer.tools], messages, available, searches))
             if text is None:
                 return
             reply = await conversation.take(ToolCall(_SEARCH, {"query": text}))
@@ -96,7 +97,7 @@ async def _fastmcp(
                 return
             result = await client.call_tool(_SEARCH, arguments(text))
             answer = "".join(block.text for block in result.content)
-            found |= {one["name"] for one in json.loads(answer or "[]")}
+            found |= {hit["name"] for hit in json.loads(answer or "[]")}
             messages = [*messages, called(_SEARCH, arguments(text)), answered(answer)]
             searches += 1
 
@@ -150,9 +151,12 @@ async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Repl
         async def respond(messages: list[Any], options: Any = None) -> Any:
             tools = options.tools
             request = Request(
-                [{"name": one.name, "description": one.description, "parameters": one.input_schema} for one in tools],
+                [
+                    {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+                    for tool in tools
+                ],
                 [*map(message_of, messages)],
-                frozenset(keys[one.name] for one in tools if one.name in keys),
+                frozenset(keys[tool.name] for tool in tools if tool.name in keys),
                 sum(message.role == "tool" for message in messages),
             )
             text = model.search_for(request)
@@ -203,10 +207,10 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
         def respond(history: list[Any], info: Any) -> Any:
             parts = [part for message in history for part in message.parts]
             tools = [
-                {"name": one.name, "description": one.description or "", "parameters": one.parameters_json_schema}
-                for one in info.function_tools
+                {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
+                for tool in info.function_tools
             ]
-            available = frozenset(catalog.prefixed[one["name"]] for one in tools if one["name"] in catalog.prefixed)
+            available = frozenset(catalog.prefixed[tool["name"]] for tool in tools if tool["name"] in catalog.prefixed)
             # A search without a Latin letter or digit is answered by a request to retry.
             searches = sum(part.part_kind in {"tool-return", "retry-prompt"} for part in parts)
             text = model.search_for(Request(tools, [*map(message_of, parts)], available, searches))

@@ -98,7 +98,7 @@ def _ways(
                 model = StandIn(task, catalog) if turn else models[name][place]
                 traffic[name].append(_replayed(gateway, name, model, results))
     count = TokenCounter()
-    seconds = {name: [one.seconds for one in own] for name, own in traffic.items()}
+    seconds = {name: [visit.seconds for visit in own] for name, own in traffic.items()}
     return [
         _costs(name, models[name], traffic[name], count)
         | {
@@ -120,8 +120,8 @@ def _costs(name: str, models: Sequence[StandIn], traffic: Sequence[Traffic], cou
         # Requests to the model, up to the one in which it calls the tools it found or gives up.
         "turns": sent.requests,
         # Requests on the wire before that call, and the bytes of requests and answers.
-        "requests": fmean(one.requests for one in traffic),
-        "bytes": fmean(one.bytes for one in traffic),
+        "requests": fmean(visit.requests for visit in traffic),
+        "bytes": fmean(visit.bytes for visit in traffic),
         # Tokens in the model's first turn, second turn and so on, over the tasks that get this far; in all turns; and
         # the same without the part that a provider has read in the previous turn.
         "turn_tokens": [turn.tokens for turn in sent.turns],

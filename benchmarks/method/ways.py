@@ -86,7 +86,7 @@ def _by_tool(gateway: Gateway, model: StandIn, limit: int, *, level: str) -> Non
     searches = 0
     while (text := model.search_for(request(searches))) is not None:
         query = {"query": text[:_MAX_CHARACTERS], "max_results": limit, "detail_level": level}
-        found |= {one["name"]: gateway.keys[one["name"]] for one in call("search_tools", query)}
+        found |= {hit["name"]: gateway.keys[hit["name"]] for hit in call("search_tools", query)}
         searches += 1
     wanted = [name for name, key in found.items() if key in model.task.needed]
     if level != "full" and wanted:  # it asks in the request in which it would otherwise have called

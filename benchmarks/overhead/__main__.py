@@ -138,7 +138,7 @@ async def search_work(count: int, folder: Path, tools: int, servers: int) -> Sec
     run in this process.
     """
     definitions = catalog(tools)
-    index = floored(FieldedRanker())([Tool.model_validate(one) for one in definitions])
+    index = floored(FieldedRanker())([Tool.model_validate(definition) for definition in definitions])
     _gateway(folder, definitions, servers)
     program = gateway_program(folder / "mcp.json", Limits(), GatewayOptions(start_deadline=60, call_timeout=60))
     async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as gateway:

@@ -54,7 +54,7 @@ def main(
         with psycopg.connect(address, autocommit=True) as connection:
             migrate(connection)
             answers = [asdict(compare(connection, dataset)) for dataset in datasets]
-        at_once = [int(one) for one in callers.split(",")]
+        at_once = [int(number) for number in callers.split(",")]
         scales = [
             asdict(measure(address, parents, queries, int(size), at_once, searches))
             for size in sizes.split(",")

@@ -36,7 +36,7 @@ def compare(connection: Connection, dataset: Dataset) -> Answers:
     wire = (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in dataset.tools)
     import_catalog(connection, dataset.name, map(ToolEntry, wire))
     ours, memory = PostgresIndex(connection, dataset.name), FieldedRanker()(dataset.tools)
-    rankings = [(first_ten(ours, one.query), first_ten(memory, one.query)) for one in dataset.queries]
+    rankings = [(first_ten(ours, asked.query), first_ten(memory, asked.query)) for asked in dataset.queries]
     judged = [
         [quality([dataset.ids[name] for name in names], query.relevant).ndcg_at_10 for names in both]
         for query, both in zip(dataset.queries, rankings, strict=True)

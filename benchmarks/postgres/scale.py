@@ -276,7 +276,7 @@ def _compared(
     connection: Connection, name: str, queries: Sequence[str], parts: dict[float, list[str] | None], size: int
 ) -> tuple[float | None, int]:
     """Compare the first ten results with those of an in-memory index, over the largest part that it can hold."""
-    part = next((one for one in sorted(parts, reverse=True) if one * size <= _COMPARED), None)
+    part = next((share for share in sorted(parts, reverse=True) if share * size <= _COMPARED), None)
     if part is None:
         return None, 0
     rows = connection.execute(

@@ -87,13 +87,13 @@ def _ratios(records: _Records) -> str:
 
 
 def _federation(records: _Records) -> str:
-    fused, client, one = (
+    fused, client, indexed = (
         _part(_report(records["federation"], ranker)["mean"]["ndcg"]["value"])
         for ranker in ("federated: rank fusion", "federated: as the client does", "fielded")
     )
     return (
         f"Over 70 real servers, rank fusion alone has an nDCG@10 of {fused}, the order of the reference client "
-        f"{client}, and one index of every definition {one}."
+        f"{client}, and one index of every definition {indexed}."
     )
 
 

@@ -92,7 +92,9 @@ def run(name: str, options: Sequence[str]) -> Record:
         figures = json.loads(file.read_text(encoding="utf-8"))
     return Record(
         name=name,
-        command=shlex.join(("python", *(Path(one).name if Path(one).is_dir() else one for one in argv))),
+        command=shlex.join(
+            ("python", *(Path(argument).name if Path(argument).is_dir() else argument for argument in argv))
+        ),
         revision=_run(["git", "rev-parse", "--short", "HEAD"]).stdout.strip() or None,
         date=datetime.now(UTC).date().isoformat(),
         python=platform.python_version(),
@@ -241,7 +243,7 @@ def _servers(material: Material) -> Sequence[str]:
 
 
 def _steps(material: Material) -> Sequence[str]:
-    stepwise = [one for one in material.servers[:1] if read_catalog(one, "test", by_steps=True)[1]]
+    stepwise = [server for server in material.servers[:1] if read_catalog(server, "test", by_steps=True)[1]]
     return [*_by_servers(material, stepwise), "--steps"]
 
 

@@ -89,7 +89,7 @@ class Measurement:
 
     def silent(self, *, is_served: bool) -> Sequence[float]:
         """For each query that a tool serves (or that none serves), return 1 if the answer is empty and otherwise 0."""
-        return [float(not one.ranked) for one in self.answers if (one.quality is not None) == is_served]
+        return [float(not answer.ranked) for answer in self.answers if (answer.quality is not None) == is_served]
 
 
 def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurement:

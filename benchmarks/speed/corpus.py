@@ -52,24 +52,24 @@ def crossed(parents: Sequence[Tool], number: int, seed: int) -> list[Tool]:
     taken = {tool.name for tool in parents}
     children: list[Tool] = []
     while len(children) < number:
-        one, other = chance.choice(parents), chance.choice(parents)
-        name, description, schema = halves(one, other)
+        first, other = chance.choice(parents), chance.choice(parents)
+        name, description, schema = halves(first, other)
         children.append(
-            Tool(name=_free(name or one.name, taken), description=description, input_schema=schema, _meta=one.meta)
+            Tool(name=_free(name or first.name, taken), description=description, input_schema=schema, _meta=first.meta)
         )
     return children
 
 
-def halves(one: Tool, other: Tool) -> tuple[str, str, dict[str, Any]]:
+def halves(first: Tool, other: Tool) -> tuple[str, str, dict[str, Any]]:
     """Return name, description and input schema from the first half of one tool and the second half of another."""
-    words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
-    description = _halves((one.description or "").split(" "), (other.description or "").split(" "))
-    properties = dict(_halves(_properties(one), _properties(other)))
+    words = _halves(re.findall(r"[A-Za-z0-9]+", first.name), re.findall(r"[A-Za-z0-9]+", other.name))
+    description = _halves((first.description or "").split(" "), (other.description or "").split(" "))
+    properties = dict(_halves(_properties(first), _properties(other)))
     return "_".join(words), " ".join(description), {"type": "object", "properties": properties}
 
 
-def _halves(one: Sequence[_Part], other: Sequence[_Part]) -> list[_Part]:
-    return [*one[: (len(one) + 1) // 2], *other[len(other) // 2 :]]
+def _halves(first: Sequence[_Part], other: Sequence[_Part]) -> list[_Part]:
+    return [*first[: (len(first) + 1) // 2], *other[len(other) // 2 :]]
 
 
 def _properties(tool: Tool) -> list[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from benchmarks.bootstrap import Estimate, mean, percentile, ratio_of_medians
 
 def test_a_ratio_of_what_grows_together_is_known_exactly():
     base = [0.5, 1.0, 2.0, 4.0, 8.0]
-    assert ratio_of_medians([3 * one for one in base], base) == Estimate(3, 3, 3)
+    assert ratio_of_medians([3 * number for number in base], base) == Estimate(3, 3, 3)
 
 
 def test_figures_are_compared_turn_by_turn_only():

@@ -80,12 +80,12 @@ def test_the_stand_in_ends_when_every_tool_is_there(directory: Path):
 
 def test_what_is_kept_of_a_request_is_what_the_next_begins_with(directory: Path):
     catalog, _ = read_catalog(directory, "test")
-    one = request(catalog, "Big-City_get_volcano")
+    first = request(catalog, "Big-City_get_volcano")
     more = request(catalog, "Big-City_get_volcano", "Big-City_get_recipe")
     other = request(catalog, "Big-City_get_recipe", "Big-City_get_volcano")
-    assert one.kept_of(one) == len(one.body)
-    assert more.kept_of(one) == len(request(catalog, "Big-City_get_volcano").body.splitlines()[0]) + 1 + len('{"')
-    assert other.kept_of(one) == len('{"name":"Big-City_get_')
+    assert first.kept_of(first) == len(first.body)
+    assert more.kept_of(first) == len(request(catalog, "Big-City_get_volcano").body.splitlines()[0]) + 1 + len('{"')
+    assert other.kept_of(first) == len('{"name":"Big-City_get_')
 
 
 @pytest.mark.parametrize("name", _INSTALLED)
@@ -139,7 +139,7 @@ async def test_five_searches_of_ten_real_tools_cost_no_more_than_listing_them(na
         source, costs, said = ListedSource.of({"srv": ten}), list[int](), list[dict[str, Any]]()
         everything = Conversation(source)
         await everything.begin_turn()
-        listed = counter.tokens(one.to_json() for one in everything.definitions)
+        listed = counter.tokens(definition.to_json() for definition in everything.definitions)
         conversation = Conversation(source, ToolDiscovery(enabled=True, defer_all=True))
         if natively:
             ChatCompletions(conversation, "some")
@@ -149,5 +149,5 @@ async def test_five_searches_of_ten_real_tools_cost_no_more_than_listing_them(na
             reply = await conversation.take(ToolCall("search_tools", arguments))
             assert isinstance(reply, Reply)
             said += [called("search_tools", arguments), answered(reply.text)]
-            costs.append(counter.tokens([*(one.to_json() for one in conversation.definitions), *said]))
+            costs.append(counter.tokens([*(definition.to_json() for definition in conversation.definitions), *said]))
         assert listed < 950 or max(costs) <= listed, "below that, deferring cannot pay"

@@ -84,8 +84,8 @@ def test_quality_and_costs_are_measured(folder: Path, tmp_path: Path):
     outcome = CliRunner().invoke(main, options, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     figures = json.loads(file.read_text())
-    by_name = [one for one in figures["quality"] if one["condition"] == "names and contents"]
-    assert [one["engine"] for one in by_name] == ["gateway", "extension"]
-    assert all(one["kinds"]["name"]["ndcg"]["value"] == 1 for one in by_name)
-    assert all(one["build_seconds"] > 0 and one["documents"] == len(_PAGES) for one in figures["costs"])
+    by_name = [row for row in figures["quality"] if row["condition"] == "names and contents"]
+    assert [row["engine"] for row in by_name] == ["gateway", "extension"]
+    assert all(row["kinds"]["name"]["ndcg"]["value"] == 1 for row in by_name)
+    assert all(row["build_seconds"] > 0 and row["documents"] == len(_PAGES) for row in figures["costs"])
     assert "| docs | gateway |" in outcome.output

@@ -119,14 +119,14 @@ def test_the_command_replays_what_the_servers_can_serve_prints_a_table_and_write
     assert outcome.exit_code == 0, outcome.output
     assert "12 tools of 2 servers, 2 requests" in outcome.output
     measured = json.loads(report.read_text())["datasets"]
-    assert [(one["servers"], one["tools"], one["tasks"]) for one in measured] == [(1, 6, 1), (2, 12, 2)]
+    assert [(row["servers"], row["tools"], row["tasks"]) for row in measured] == [(1, 6, 1), (2, 12, 2)]
     written = measured[1]
-    ways: dict[str, Any] = {one["way"]: one for one in written["ways"]}
+    ways: dict[str, Any] = {way["way"]: way for way in written["ways"]}
     assert [*ways] == [*WAYS]
-    assert [one["turns"] for one in ways.values()] == [1.0, 1.0, 2.0, 3.0, 2.0]
-    assert all(len(one["turn_tokens"]) == one["turns"] for one in ways.values())
-    assert all(one["tokens"] == pytest.approx(sum(one["turn_tokens"])) for one in ways.values())
-    assert all(one["complete"]["value"] == 1.0 for one in ways.values())
+    assert [way["turns"] for way in ways.values()] == [1.0, 1.0, 2.0, 3.0, 2.0]
+    assert all(len(way["turn_tokens"]) == way["turns"] for way in ways.values())
+    assert all(way["tokens"] == pytest.approx(sum(way["turn_tokens"])) for way in ways.values())
+    assert all(way["complete"]["value"] == 1.0 for way in ways.values())
     assert ways[BASE]["wire_ratio"] == {"value": 1.0, "low": 1.0, "high": 1.0}
     assert ways[BASE]["tokens"] < ways[_WHOLE]["tokens"] < ways[_DESCRIBED]["tokens"]
 
@@ -161,8 +161,10 @@ def test_tasks_of_several_steps_are_measured_by_their_text_and_step_by_step(step
     outcome = CliRunner().invoke(main, options, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     whole, stepped = json.loads(report.read_text())["datasets"]
-    driven = [next(way for way in one["ways"] if way["way"] == _MODEL_DRIVEN) for one in (whole, stepped)]
-    assert [one["complete"]["value"] for one in driven] == [0.0, 1.0]
+    driven = [
+        next(way for way in measurement["ways"] if way["way"] == _MODEL_DRIVEN) for measurement in (whole, stepped)
+    ]
+    assert [way["complete"]["value"] for way in driven] == [0.0, 1.0]
     assert "1 request, searched step by step" in outcome.output
 
 

@@ -25,10 +25,10 @@ _USAGE = {
 
 def _answer(body: dict[str, Any], most_tools: int) -> tuple[int, dict[str, Any]]:
     """Search with the user's words, call the first tool for a volcano, and end; more tools than allowed are refused."""
-    tools = [one["function"]["name"] for one in body["tools"]]
+    tools = [offered["function"]["name"] for offered in body["tools"]]
     if len(tools) > most_tools:
         return 400, {"error": {"message": f"{len(tools)} tools are too many | here"}}
-    called = [call["function"]["name"] for one in body["messages"] for call in one.get("tool_calls") or ()]
+    called = [call["function"]["name"] for message in body["messages"] for call in message.get("tool_calls") or ()]
     fitting = [name for name in tools if "volcano" in name]
     message: dict[str, Any] = {"role": "assistant", "content": "DONE"}
     if not any("volcano" in name for name in called):
@@ -103,8 +103,8 @@ def measured(directory: Path, url: str, *options: str) -> tuple[str, list[dict[s
 def test_what_the_model_does_and_what_the_endpoint_counts_are_the_figures(directory: Path):
     with endpoint() as (url, requests):
         output, [measurement] = measured(directory, url)
-    ways = {one["way"]: one for one in measurement["ways"]}
-    assert {name: (one["requests"], one["searches"]) for name, one in ways.items()} == {
+    ways = {way["way"]: way for way in measurement["ways"]}
+    assert {name: (way["requests"], way["searches"]) for name, way in ways.items()} == {
         "everything listed": (2, 0),
         "ours, model-driven": (3, 1),
         "ours, delegated": (2, 0),
@@ -113,8 +113,8 @@ def test_what_the_model_does_and_what_the_endpoint_counts_are_the_figures(direct
     driven = ways["ours, model-driven"]
     assert (driven["prompt_tokens"], driven["cached_tokens"], driven["completion_tokens"]) == (300, 120, 21)
     assert driven["seconds"] > 0
-    assert [one["found"]["value"] for one in ways.values()] == [0.5] * 4
-    assert [one["others"] for one in ways.values()] == [0.5] * 4
+    assert [way["found"]["value"] for way in ways.values()] == [0.5] * 4
+    assert [way["others"] for way in ways.values()] == [0.5] * 4
     assert "tokens read | of them cached" in output
     assert all(body["model"] == "some" for body in requests)
     assert "8 tools of 2 servers, 2 requests" in output
@@ -131,4 +131,4 @@ def test_a_way_that_the_endpoint_refuses_is_reported_and_the_others_go_on(direct
 def test_a_model_can_be_asked_over_few_servers(directory: Path):
     with endpoint() as (url, _):
         _, measurements = measured(directory, url, "--servers", "1", "--servers", "2", "--way", "ours, model-driven")
-    assert [(one["servers"], one["tasks"]) for one in measurements] == [(1, 1), (2, 2)]
+    assert [(measurement["servers"], measurement["tasks"]) for measurement in measurements] == [(1, 1), (2, 2)]

@@ -23,4 +23,4 @@ def test_every_way_is_measured_next_to_the_others(tmp_path: Path) -> None:
         ["trip", "one server", "gateway"],
         ["direct", "gateway", "fastmcp"],
     ]
-    assert all(one["ms"] > 0 for row in rows.values() for one in row.values())
+    assert all(cell["ms"] > 0 for row in rows.values() for cell in row.values())

@@ -28,7 +28,7 @@ def test_a_database_gives_the_answers_of_the_ranking_in_memory(tmp_path: Path):
     assert answers["same"] == 1.0
     assert answers["ndcg"] == answers["ndcg_in_memory"] > 0
     [scale] = figures["scales"]
-    assert {one["callers"] for one in scale["times"]} == {1, 2}
+    assert {timed["callers"] for timed in scale["times"]} == {1, 2}
     assert scale["same"] == 1.0
     assert any("Index Scan Backward" in line for line in scale["plan"])
 

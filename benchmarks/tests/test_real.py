@@ -27,7 +27,7 @@ def _by_slice() -> dict[str, list[Query]]:
 def test_its_tools_are_those_of_its_servers_all_of_which_have_a_permissive_license():
     rows = [json.loads(line) for line in (REAL / "tools.jsonl").read_text(encoding="utf-8").splitlines()]
     named = {(row["server"], row["package"], row["version"], row["license"]) for row in rows}
-    assert named == {(name, one.package, one.version, one.license) for name, one in read_servers().items()}
+    assert named == {(name, server.package, server.version, server.license) for name, server in read_servers().items()}
     assert {license_ for *_, license_ in named} <= {"MIT", "Apache-2.0", "BSD-3-Clause", "ISC"}
     readme = (REAL / "README.md").read_text(encoding="utf-8")
     assert all(

@@ -115,7 +115,7 @@ def test_a_query_that_no_tool_serves_counts_for_silence_alone(directory: Path):
     unserved: list[Mapping[str, Any]] = [{"id": text, "query": text, "relevant": []} for text in ("zebra", "send")]
     _write(directory / "queries.jsonl", [*_QUERIES[:2], *unserved])
     got = measure(read_dataset(directory, "all"), RANKERS["fielded-never-silent"])
-    assert [one.recall_at_1 for one in got.qualities] == [1.0, 1.0]
+    assert [quality.recall_at_1 for quality in got.qualities] == [1.0, 1.0]
     assert sorted(got.silent(is_served=False)) == [0.0, 1.0]
     assert got.silent(is_served=True) == [0.0, 0.0]
 
@@ -141,7 +141,7 @@ def test_the_kinds_of_requests_of_a_set_have_figures_of_their_own(directory: Pat
     assert outcome.exit_code == 0, outcome.output
     slices = json.loads(file.read_text())[0]["datasets"][0]["slices"]
     found = {
-        name: {figure: one["value"] for figure, one in own.items() if figure != "queries"}
+        name: {figure: estimate["value"] for figure, estimate in own.items() if figure != "queries"}
         for name, own in slices.items()
     }
     assert found == {
@@ -260,10 +260,10 @@ def test_thresholds_are_compared_with_none(tmp_path: Path):
     outcome = CliRunner().invoke(main, options, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     none, little, much = json.loads(figures.read_text())
-    assert [one["ranker"] for one in (none, little, much)] == ["fielded at 0", "fielded at 0.04", "fielded at 0.3"]
-    silent = [one["mean"]["silent"]["value"] for one in (none, little, much)]
-    wrongly = [one["mean"]["wrongly_silent"]["value"] for one in (none, little, much)]
-    recall = [one["mean"]["recall_at_5"] for one in (none, little, much)]
+    assert [row["ranker"] for row in (none, little, much)] == ["fielded at 0", "fielded at 0.04", "fielded at 0.3"]
+    silent = [row["mean"]["silent"]["value"] for row in (none, little, much)]
+    wrongly = [row["mean"]["wrongly_silent"]["value"] for row in (none, little, much)]
+    recall = [row["mean"]["recall_at_5"] for row in (none, little, much)]
     assert silent == sorted(silent)
     assert silent[2] > 0.4
     assert wrongly == sorted(wrongly)

@@ -24,7 +24,7 @@ def test_each_process_goes_on_with_the_tools_and_the_transcript_of_the_one_befor
     first, second = saved
     assert "Already loaded" in done.stdout
     assert second["items"][: len(first["items"])] == first["items"]
-    loaded = [[tool["name"] for tool in one["conversation"]["definitions"]] for one in saved]
+    loaded = [[tool["name"] for tool in state["conversation"]["definitions"]] for state in saved]
     assert loaded[0] == loaded[1]
     assert "shop__send_invoice" in loaded[0]
     assert second["conversation"]["prefix"] == first["conversation"]["prefix"]

@@ -142,7 +142,8 @@ def test_what_is_typed_in_short_is_printed_and_done_at_length_by_a_step_of_its_o
 
 
 @pytest.mark.parametrize(
-    "page", dict.fromkeys([*(group[0] for group in PAGES), *(one.page for one in ALL if "python3 -m venv" in one.text)])
+    "page",
+    dict.fromkeys([*(group[0] for group in PAGES), *(block.page for block in ALL if "python3 -m venv" in block.text)]),
 )
 def test_a_page_makes_its_environment_before_it_uses_it(page: str):
     first = next(block for block in ALL if block.page == page)

@@ -122,7 +122,7 @@ def _from_codex(entry: _Object, environment: Mapping[str, str]) -> _Object:
     entry = _renamed(entry, {"http_headers": "headers"})
     listed, by_header = entry.pop("env_vars", None), entry.pop("env_http_headers", None)
     token = entry.pop("bearer_token_env_var", None)
-    names = [one.get("name") if is_object(one) else one for one in as_list(listed)]
+    names = [entry.get("name") if is_object(entry) else entry for entry in as_list(listed)]
     passed_on = {str(name): f"${{{name}}}" for name in names if str(name) in environment}
     headers = {header: f"${{{name}}}" for header, name in as_object(by_header).items() if str(name) in environment}
     if token is not None:

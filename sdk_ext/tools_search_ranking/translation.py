@@ -77,7 +77,7 @@ def _language_of(runs: Sequence[str]) -> str | None:
     said = {language: sum(counts[run].get(language, 0.0) for run in own & counts.keys()) for language in _languages()}
     most = max(said.values())
     alike = [language for language in said if said[language] == most]  # `un` and `en` are French and Spanish
-    language = max(alike, key=lambda one: _table(one).knows(own)) if len(alike) > 1 else alike[0]
+    language = max(alike, key=lambda language: _table(language).knows(own)) if len(alike) > 1 else alike[0]
     return language if most >= max(1, len(own & STOP_WORDS - _function_words(language)) + 0.5) else None
 
 

@@ -75,8 +75,8 @@ def test_the_table_of_methods_is_the_data_of_the_judge(pages: dict[str, str]):
     table = [line for line in pages["search-primitives.md"].splitlines() if line.startswith("| `")]
     shown = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table]
     assert shown == [
-        [one.method, one.items, one.member, one.key, one.list_method, one.setting, one.notification, one.use_method]
-        for one in PRIMITIVES
+        [own.method, own.items, own.member, own.key, own.list_method, own.setting, own.notification, own.use_method]
+        for own in PRIMITIVES
     ]
     assert PRIMITIVES[0].method == METHOD
 

@@ -105,13 +105,13 @@ def differences(shown: Any, answered: Any, where: str = "") -> list[str]:
         members, found = cast("Json", shown), cast("Json", answered if isinstance(answered, dict) else {})
         missing = [f"{where}.{name} is missing" for name in members if name not in found]
         pairs = [(f"{where}.{name}", value, found[name]) for name, value in members.items() if name in found]
-        return [difference for place, one, other in pairs for difference in differences(one, other, place)] + missing
+        return [difference for place, wanted, got in pairs for difference in differences(wanted, got, place)] + missing
     if isinstance(shown, list):
         items, others = cast("list[Any]", shown), cast("list[Any]", answered if isinstance(answered, list) else [])
         if len(items) != len(others):
             return [f"{where} has {len(others)} items"]
         pairs = [(f"{where}[{n}]", *pair) for n, pair in enumerate(zip(items, others, strict=True))]
-        return [difference for place, one, other in pairs for difference in differences(one, other, place)]
+        return [difference for place, wanted, got in pairs for difference in differences(wanted, got, place)]
     if where.rpartition(".")[2] in KIND_ONLY:
         numeric = isinstance(answered, int | float) and not isinstance(answered, bool)
         return [] if numeric else [f"{where} is {answered!r}"]

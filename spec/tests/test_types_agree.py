@@ -230,7 +230,7 @@ def test_the_type_of_a_result_refuses_what_the_schemas_of_both_eras_refuse(
 @settings(deadline=None)
 @given(
     params=strained("SearchToolsRequestParams"),
-    method=st.sampled_from([*(one.method for one in PRIMITIVES), "tools/list", "", None, 5]),
+    method=st.sampled_from([*(primitive.method for primitive in PRIMITIVES), "tools/list", "", None, 5]),
 )
 def test_the_type_of_a_request_accepts_exactly_what_the_schema_accepts(
     name: str, accepts: Accepts, params: Any, method: object
@@ -242,7 +242,7 @@ def test_the_type_of_a_request_accepts_exactly_what_the_schema_accepts(
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda primitive: primitive.method)
 def test_the_implementation_describes_each_method_as_the_draft_does(primitive: Primitive):
     own = [TOOLS, primitives.RESOURCES, primitives.RESOURCE_TEMPLATES, primitives.PROMPTS]
-    (described,) = [one for one in own if one.method == primitive.method]
+    (described,) = [search for search in own if search.method == primitive.method]
     names = (described.list_method, described.member, described.key, described.setting, described.item.__name__)
     assert names == (primitive.list_method, primitive.member, primitive.key, primitive.setting, primitive.items)
     assert described.request.__name__ == f"Search{primitive.items}sRequest"

@@ -106,7 +106,7 @@ def _value(part: Any, root: Schema, depth: int) -> Any:
             return schema[stated][0]
     kind = schema.get("type", "object" if "properties" in schema or "required" in schema else None)
     if isinstance(kind, list):  # an alternative other than null says more about the tool
-        kind = next((one for one in cast("list[Any]", kind) if one != "null"), "null")
+        kind = next((named for named in cast("list[Any]", kind) if named != "null"), "null")
     return _smallest(kind, schema, root, depth)
 
 

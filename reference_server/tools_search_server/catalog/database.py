@@ -110,7 +110,7 @@ def _groups(tool: Tool, callers: list[str], all_callers: int) -> list[str]:
     versions = [version for version in SUPPORTED_PROTOCOL_VERSIONS if wire_form(tool, version) is not None]
     if len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS) and len(callers) == all_callers:
         return []
-    return [f"{one} {caller}" for one in versions for caller in (_LOCAL, *callers)]
+    return [f"{version} {caller}" for version in versions for caller in (_LOCAL, *callers)]
 
 
 def _label(token: str) -> str:

@@ -133,9 +133,9 @@ class ModelTools:
         self.known(name)
         found = self.related(name)
         kept = found[: int(arguments.get("max_results", _RELATED))]
-        described = self.shown([one["name"] for one in kept], "brief")
+        described = self.shown([hit["name"] for hit in kept], "brief")
         # If there is no room for its description, only a tool's name is shown.
-        related = [why if isinstance(one, str) else one | why for one, why in zip(described, kept, strict=True)]
+        related = [why if isinstance(shown, str) else shown | why for shown, why in zip(described, kept, strict=True)]
         return {"name": name, "related": related, "metadata": {"filtered_count": len(found)}}
 
     async def describe_tools(self, arguments: Arguments) -> dict[str, Any]:

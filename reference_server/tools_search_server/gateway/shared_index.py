@@ -272,7 +272,7 @@ def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
 def _entry(exposed: ExposedTool, part: str) -> ToolEntry:
     versions = [version for version in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, version) is not None]
     is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
-    groups = [part] if is_for_all else sorted(f"{one} {part}" for one in versions)
+    groups = [part] if is_for_all else sorted(f"{version} {part}" for version in versions)
     return ToolEntry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
 
 

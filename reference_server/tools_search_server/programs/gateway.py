@@ -159,7 +159,9 @@ def _refuse_itself(file: Path, entries: Sequence[ServerEntry]) -> None:
     for entry in entries:
         if isinstance(target := entry.target, StdioTarget):
             named = [value for option, value in pairwise(target.args) if option == _OPTION]
-            named += [one.removeprefix(f"{_OPTION}=") for one in target.args if one.startswith(f"{_OPTION}=")]
+            named += [
+                argument.removeprefix(f"{_OPTION}=") for argument in target.args if argument.startswith(f"{_OPTION}=")
+            ]
             if any(real_path(Path(target.cwd or "", name)) == real_path(file) for name in named):
                 problems.append(f"server {entry.name!r}: {advice}")
     if problems:

@@ -185,7 +185,7 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event, des
 
         # The SDK has no public API for its sessions; `test_sdk_canaries.py` checks the private one.
         def sessions_of(principal: str) -> int:
-            owners = (one for manager in managers for one in manager._session_owners.values())  # pyright: ignore[reportPrivateUsage]
+            owners = (owner for manager in managers for owner in manager._session_owners.values())  # pyright: ignore[reportPrivateUsage]
             return sum(owner["client_id"] == principal for owner in owners)
 
         count = None if program.is_stateless else sessions_of

@@ -512,7 +512,7 @@ def _copy_terms(connection: Connection, known: Mapping[str, int]) -> None:
     while chunk := list(islice(remaining, _BLOCK)):
         corrected = [start_and_slips(key) for key, _ in chunk]
         bounds = np.cumsum([0, *(len(own[1]) if own else 0 for own in corrected)])
-        slips = arrays(np.array([one for own in corrected if own for one in own[1]], dtype=np.int64), bounds, INT)
+        slips = arrays(np.array([slip for own in corrected if own for slip in own[1]], dtype=np.int64), bounds, INT)
         columns = [
             integers([number for _, number in chunk], INT),
             texts(key.encode() for key, _ in chunk),
