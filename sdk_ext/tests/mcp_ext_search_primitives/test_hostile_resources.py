@@ -50,7 +50,7 @@ async def test_a_file_of_two_gigabytes_and_a_resource_that_never_ends_cost_the_o
     with anyio.fail_after(60):
         async with Client(target, extensions=[TOOLS_SEARCH]) as client:
             found = await search_resources(client, "who pays for a lost parcel")
-            assert [one.uri for one in found.resources] == ["docs://terms"]
+            assert [resource.uri for resource in found.resources] == ["docs://terms"]
             named = await search_resources(client, "docs://endless")
             assert named.resources[0].uri == "docs://endless"
 
@@ -74,5 +74,5 @@ async def test_a_client_reads_of_ten_million_resources_what_it_may_and_says_that
     with anyio.fail_after(120):
         async with Client(target) as client:  # it does not declare the extension, so that it has to list
             found = await find(RESOURCES, client, "docs://77", limit=1)
-    assert [one.uri for one in found.items] == ["docs://77"]
+    assert [resource.uri for resource in found.items] == ["docs://77"]
     assert (found.is_listed, found.is_incomplete) == (True, True)

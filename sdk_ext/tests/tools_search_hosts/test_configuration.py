@@ -160,11 +160,11 @@ def test_an_input_is_taken_from_the_environment_asked_for_once_or_its_default(tm
     }
     path = written(tmp_path, {"inputs": INPUTS, "servers": servers})
     file, _ = inspect_host_file(path, environment={"MCP_INPUT_ELSE": "set"}, ask=ask)
-    assert [one.target.env for one in file.servers if isinstance(one.target, StdioTarget)] == [
+    assert [entry.target.env for entry in file.servers if isinstance(entry.target, StdioTarget)] == [
         {"K": "typed", "R": "eu", "E": "set"},
         {"K": "typed"},
     ]
-    assert [(one.key, one.description, one.is_secret, one.default) for one in asked] == [
+    assert [(variable.key, variable.description, variable.is_secret, variable.default) for variable in asked] == [
         ("api-key", "The key", True, None),
         ("region", "", False, "eu"),
     ]

@@ -166,7 +166,7 @@ def test_claude_code_has_the_servers_of_the_project_before_those_of_the_user(tmp
 
     def commands(workspace: str) -> dict[str, str]:
         file = read(tmp_path / ".claude.json", json.dumps(document), workspace=tmp_path / workspace)
-        return {one.name: one.target.command for one in file.servers if isinstance(one.target, StdioTarget)}
+        return {entry.name: entry.target.command for entry in file.servers if isinstance(entry.target, StdioTarget)}
 
     assert commands("one") == {"b": "theirs", "d": "d", "c": "c"}
     assert commands("elsewhere") == {"a": "a", "b": "mine", "d": "d"}

@@ -47,7 +47,7 @@ def test_each_platform_has_its_own_places(platform: str, environment: dict[str, 
 
 def test_variables_move_the_folders_of_hosts_that_heed_them() -> None:
     environment = {"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c", "CLAUDE_CONFIG_DIR": "/d"}
-    paths = {str(one.path) for one in host_paths(environment=environment, home=HOME, platform="linux")}
+    paths = {str(place.path) for place in host_paths(environment=environment, home=HOME, platform="linux")}
     assert {"/x/zed/settings.json", "/c/config.toml", "/d/.claude.json"} <= paths
 
 
@@ -57,7 +57,7 @@ def test_a_project_is_the_repository_around_a_folder(tmp_path: Path) -> None:
     assert project_folder(inner) == inner.resolve()
     (tmp_path / "repository" / ".git").mkdir()
     assert project_folder(inner) == (tmp_path / "repository").resolve()
-    assert all(one.is_project and one.host in HOSTS for one in project_paths(inner))
+    assert all(place.is_project and place.host in HOSTS for place in project_paths(inner))
 
 
 def test_caches_are_where_the_user_wants_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def test_a_file_and_its_folder_are_readable_by_the_user_only(tmp_path: Path):
     for content in b"first", b"second":
         replace_private_file(file, content)
     assert file.read_bytes() == b"second"
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (file, file.parent)] == [0o600, 0o700]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.parametrize("failure", [OSError, KeyboardInterrupt])
@@ -30,4 +30,4 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     monkeypatch.setattr(Path, "replace", failing)
     with pytest.raises(failure):
         replace_private_file(file, b"second")
-    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"first"]
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]

@@ -63,7 +63,7 @@ class Cluster:
         return cls(folder, port, folder / "log")
 
     def address(self, *others: Cluster) -> str:
-        hosts = ",".join(f"127.0.0.1:{one.port}" for one in (self, *others))
+        hosts = ",".join(f"127.0.0.1:{cluster.port}" for cluster in (self, *others))
         return f"postgresql://postgres@{hosts}/postgres?connect_timeout=2"
 
     def replica(self) -> Cluster:

@@ -73,4 +73,4 @@ def connection(address: str) -> Generator[Any]:
 def entries(tools: Sequence[Tool], groups: Sequence[Sequence[str]] | None = None) -> list[ToolEntry]:
     """Return tools as they are written into a catalog."""
     wire = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools]
-    return [ToolEntry(one, own) for one, own in zip(wire, groups or [()] * len(wire), strict=True)]
+    return [ToolEntry(definition, own) for definition, own in zip(wire, groups or [()] * len(wire), strict=True)]
