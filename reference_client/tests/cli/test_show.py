@@ -55,7 +55,9 @@ def test_stats_show_the_cost_of_listing_and_the_savings_of_finding_on_demand(
     assert "less" in run("stats", "--config", config).errors
 
 
-def test_stats_never_say_that_all_is_saved(run: Run, tmp_path: Path, write_configuration: Write):
+def test_stats_never_say_that_all_is_saved_or_that_a_server_costs_nothing(
+    run: Run, tmp_path: Path, plain_server: HttpTarget, write_configuration: Write
+):
     tools = [
         {"server": "big", "name": f"t{number}", "description": "does it " * 400, "inputSchema": {"type": "object"}}
         for number in range(200)
@@ -63,7 +65,10 @@ def test_stats_never_say_that_all_is_saved(run: Run, tmp_path: Path, write_confi
     (tmp_path / "tools.jsonl").write_text("".join(f"{json.dumps(tool)}\n" for tool in tools))
     program = Path(__file__).parents[1] / "fixtures" / "servers" / "listing.py"
     entry = {"command": sys.executable, "args": [str(program), str(tmp_path / "tools.jsonl"), "big"]}
-    assert ", 99% less." in run("stats", "--config", write_configuration({"big": entry})).errors
+    outcome = run("stats", "--config", write_configuration({"big": entry, "plain": {"url": plain_server.url}}))
+    assert ", 99% less." in outcome.errors
+    (small,) = [line.split() for line in outcome.output.splitlines() if line.startswith("plain")]
+    assert small[-1] == "<1%"
 
 
 def test_stats_of_few_tools_say_that_nothing_is_saved(run: Run, plain_server: HttpTarget, write_configuration: Write):

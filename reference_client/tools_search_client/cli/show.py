@@ -282,8 +282,9 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
 def _print_costs(by_server: Mapping[str, _Cost], listed: int, first_requests: Mapping[str, _Cost]) -> None:
     rows: list[tuple[str, ...]] = []
     for name, cost in by_server.items():
-        share = f"{cost['tokens'] / listed:.0%}" if listed else "-"
-        rows.append((name, f"{cost['definitions']:,}", f"{cost['tokens']:,}", share))
+        share = cost["tokens"] / listed if listed else 0
+        shown = "<1%" if 0 < share < 0.005 else f"{share:.0%}"  # not 0 %, since some are sent
+        rows.append((name, f"{cost['definitions']:,}", f"{cost['tokens']:,}", shown))
     output.print_table(("server", "tools", "tokens", "share"), rows)
     output.print_note("")
     output.print_note(f"Listing all tools adds {listed:,} tokens to every model request.")
