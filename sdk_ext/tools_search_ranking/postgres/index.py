@@ -17,7 +17,6 @@ from weakref import WeakSet
 import anyio
 import psycopg
 from mcp_ext_tools_search.ranking.interface import Hit
-from psycopg import errors
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from tools_search_ranking.postgres.request import SEARCH, parameters
@@ -115,12 +114,12 @@ def failures_named() -> Generator[None]:
     """Convert database errors to the errors of this package. They never contain the text of a statement."""
     try:
         yield
-    except (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.InsufficientPrivilege):
-        raise SchemaError(
-            "this database has no schema tools_search of this version, or this role may not use it: "
-            "run `import` or `reindex` as its owner, and allow the role"
-        ) from None
     except psycopg.Error as error:
+        if (error.sqlstate or "").startswith(("3F", "42")):  # something is missing, or not permitted
+            raise SchemaError(
+                "this database has no schema tools_search of this version, or this role may not use it: "
+                "run `import` or `reindex` as its owner, and allow the role"
+            ) from None
         if error.sqlstate == "TS404":
             raise UnknownCatalogError("there is no catalog of this name that this role may search") from None
         if error.sqlstate is None:

@@ -544,6 +544,7 @@ def test_a_full_disk_fails_an_import_and_leaves_what_was_there(cluster: Cluster)
         ("delete from tools_search.migration where number > 1", "run `reindex`"),
         ("update tools_search.migration set name = '0002_search.sql' where number = 2", "drop schema"),
         ("drop schema tools_search cascade", "run `import`"),
+        ("alter table tools_search.catalog rename column generation to number", "run `import` or `reindex`"),
     ],
 )
 @pytest.mark.anyio
