@@ -20,7 +20,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def test_every_option_that_a_page_names_exists() -> None:
-    parameters = [*command.params, *(one for sub in command.commands.values() for one in sub.params)]
+    parameters = [*command.params, *(parameter for sub in command.commands.values() for parameter in sub.params)]
     options = {name for parameter in parameters for name in parameter.opts}
     of_others = {"--transport", "--endurance-minutes"}
     for page, text in pages():

@@ -158,7 +158,7 @@ async def test_a_server_that_repeats_its_token_of_progress_tells_nothing_of_how_
     with anyio.fail_after(30):
         async with gateway("legacy", echo={"command": sys.executable, "args": ["-c", source]}) as client:
             answers = [await client.session.call_tool("echo__echo", {}) for _ in range(3)]
-    tokens = [one.content[0].model_dump()["text"] for one in answers]
+    tokens = [answer.content[0].model_dump()["text"] for answer in answers]
     assert len(set(tokens)) == 3
     assert all(re.fullmatch("[0-9a-f]{32}", token) for token in tokens), tokens
 

@@ -170,7 +170,7 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
     shown = run("status", "--database", database.address, "--json")
     document = json.loads(shown.stdout)
     assert (shown.exit_code, document["ok"]) == (0, True)
-    sizes = {one["name"]: one["tools"] for one in document["catalogs"]}
+    sizes = {catalog["name"]: catalog["tools"] for catalog in document["catalogs"]}
     assert (sizes["shown"], sizes["lines"]) == (5, 2)
 
 
@@ -201,7 +201,7 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
     file = written(tmp_path / "tools.json", {"tools": TEAS})
     given = {"{file}": lambda: file, "{address}": lambda: database.address, "{empty}": lambda: database.other("empty"),
              **{f"{{{name}}}": partial(database.other, "odd", name) for name in ("LATIN1", "SQL_ASCII")}}  # fmt: skip
-    filled = [given[one]() if one in given else one for one in arguments]
+    filled = [given[argument]() if argument in given else argument for argument in arguments]
     refused = run(*filled)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert says in refused.stderr
@@ -264,7 +264,7 @@ async def test_nothing_depends_on_the_settings_that_a_role_has_for_its_connectio
                 update_catalog(writing, "чай", ["чай"], [])
         finally:
             connection.execute("alter role postgres reset all")
-    assert [[one.description for one in page.tools] for page in found] == [[tool["description"]]] * 2
+    assert [[definition.description for definition in page.tools] for page in found] == [[tool["description"]]] * 2
     assert not called.is_error
 
 

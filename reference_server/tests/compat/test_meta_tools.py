@@ -107,7 +107,7 @@ async def test_the_three_flows_by_category_search_first_and_by_tags(
 
 async def flow_by_category(client: Client) -> None:
     categories = (await ask(client, "list_tool_categories"))["categories"]
-    assert [(one["name"], one["count"]) for one in categories] == [
+    assert [(category["name"], category["count"]) for category in categories] == [
         ("notes", 1), ("parsing", 1), ("scraping", 3), ("site", 1), ("storage", 1)
     ]  # fmt: skip
     assert categories[2]["description"] == METADATA["categories"]["scraping"]
@@ -140,7 +140,7 @@ async def flow_search_first(client: Client) -> None:
     assert "no_tool_mentions" not in found
     assert (await ask(client, "search_tools", query="scrape the pharaoh's webpage"))["no_tool_mentions"] == ["pharaoh"]
     related = (await ask(client, "get_related_tools", tool_name=best["name"]))["related"]
-    assert [(one["name"], one["relation"]) for one in related] == [
+    assert [(tool["name"], tool["relation"]) for tool in related] == [
         ("site__save_page", "explicit"),
         ("site__scrape_with_js", "shared_tags"),
         ("site__extract_links", "shared_tags"),
@@ -180,7 +180,7 @@ async def hosts_see_a_short_honest_list(client: Client) -> None:
     caller = hints.pop("call_tool")
     assert caller is not None
     assert (caller.read_only_hint, caller.destructive_hint, caller.open_world_hint) == (False, True, True)
-    assert all(one is not None and one.read_only_hint and not one.destructive_hint for one in hints.values())
+    assert all(hint is not None and hint.read_only_hint and not hint.destructive_hint for hint in hints.values())
     # About 1,100 tokens for any number of tools behind them.
     assert sum(len(tool.model_dump_json(exclude_none=True)) for tool in listed) < 5000
 
@@ -232,7 +232,7 @@ async def test_a_search_is_that_of_the_plain_endpoint_for_each_caller(
                     await meta.call_tool(tool, {"url": "u"})
             assert "closest" in await refused(meta, "get_related_tools", name="site__scrape_url")
             related = (await ask(meta, "get_related_tools", name="site__scrape_with_js"))["related"]
-            assert [one["name"] for one in related] == ["site__extract_links", "site__fetch_feed"]
+            assert [tool["name"] for tool in related] == ["site__extract_links", "site__fetch_feed"]
 
 
 async def test_whatever_is_wrong_is_told_with_what_to_do(

@@ -104,7 +104,7 @@ async def test_the_meta_tools_name_no_tool_that_is_for_apps_alone_and_refuse_to_
             await refusals_say_why(client)
             if index_at_most == INDEXED:
                 categories = said["list_tool_categories"]["structuredContent"]
-                assert [(one["name"], one["count"]) for one in categories["categories"]] == [("shop", 2)]
+                assert [(category["name"], category["count"]) for category in categories["categories"]] == [("shop", 2)]
                 assert said["search_tools"]["structuredContent"]["metadata"]["total_count"] == 2
 
 
@@ -130,10 +130,10 @@ async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint_and_instr
     with anyio.fail_after(60):
         url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
         async with Client(url, extensions=[TOOLS_SEARCH]) as client:
-            listed = {one.name: one for one in (await client.list_tools()).tools}
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert len(listed) == 3
             assert (listed[f"shop__{HIDDEN}"].meta or {})["ui"]["visibility"] == ["app"]
-            found = [one.name for one in (await search_tools(client, "refresh the view of the cart")).tools]
+            found = [tool.name for tool in (await search_tools(client, "refresh the view of the cart")).tools]
             assert found[0] == f"shop__{HIDDEN}"
             assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
         for path in ("", "/meta-tools"):

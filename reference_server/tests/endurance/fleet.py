@@ -68,13 +68,13 @@ class Fleet:
     @cached_property
     def by_public_name(self) -> Mapping[str, tuple[Upstream, str]]:
         """Server and own name of each tool, by the name under which the gateway offers it."""
-        return {f"{one.name}__{name}": (one, name) for one in self.upstreams for name in one.tools}
+        return {f"{server.name}__{name}": (server, name) for server in self.upstreams for name in server.tools}
 
     @cached_property
     def hosts(self) -> Mapping[int, Sequence[Upstream]]:
         """The servers of each process that serves HTTP."""
-        numbers = sorted({one.host for one in self.upstreams if one.host is not None})
-        return {number: [one for one in self.upstreams if one.host == number] for number in numbers}
+        numbers = sorted({server.host for server in self.upstreams if server.host is not None})
+        return {number: [server for server in self.upstreams if server.host == number] for number in numbers}
 
     def stdio_entry(self, upstream: Upstream) -> dict[str, Any]:
         """Return the entry of an `mcp.json` that starts a server over stdio."""

@@ -17,7 +17,7 @@ _MODERN: Final = "2026-07-28"
 def main() -> None:
     """Answer what standard input asks until it ends."""
     size, tools, name = sys.argv[1:]
-    upstream = next(one for one in Fleet(int(size), int(tools)).upstreams if one.name == name)
+    upstream = next(server for server in Fleet(int(size), int(tools)).upstreams if server.name == name)
     waiting: dict[object, threading.Timer] = {}
     writing = threading.Lock()
 

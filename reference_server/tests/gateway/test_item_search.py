@@ -144,7 +144,7 @@ async def test_documents_are_found_by_what_they_say_at_servers_that_only_list(se
             ficus = (await search_resources(client, "water the ficus", limit=1)).resources
             read = await client.read_resource(ficus[0].uri)
             settings = primitives_settings(client)
-    assert [one.uri for one in parcel] == ["gateway://handbook/docs://returns.md"]
+    assert [item.uri for item in parcel] == ["gateway://handbook/docs://returns.md"]
     assert matched(parcel[0]) == ["contents"]
     assert "Water the ficus on Mondays." in str(read.contents)
     assert settings is not None
@@ -169,7 +169,7 @@ async def test_a_document_that_a_server_finds_by_what_it_says_comes_before_names
         async with searching(mode, "contents", mail=mail, library=library) as client:
             with_policy = (await search_resources(client, query)).resources
     assert found[0].uri == "gateway://library/book:2"
-    assert [one.uri for one in with_policy[:2]] == [
+    assert [item.uri for item in with_policy[:2]] == [
         "gateway://mail/docs://parcel-losses",
         "gateway://library/book:2",
     ]
@@ -184,15 +184,15 @@ async def test_servers_that_search_and_servers_that_list_are_one(searching: Any,
             prompts = (await search_prompts(client, "reviews drafts")).prompts
             listed_prompts = (await client.list_prompts()).prompts
             settings = primitives_settings(client)
-    assert {one.uri for one in found} == {
+    assert {item.uri for item in found} == {
         "gateway://handbook/docs://travel.md",
         "gateway://library/book:2",
         "gateway://library/book:0",
     }
-    assert all(one in plain(listed) for one in plain(found))
-    assert {one.name for one in prompts} == {"library__review", "handbook__answer"}
-    assert all(one in plain(listed_prompts) for one in plain(prompts))
-    assert next(matched(one) for one in found if one.uri.endswith("book:2")) == ["contents"]
+    assert all(item in plain(listed) for item in plain(found))
+    assert {item.name for item in prompts} == {"library__review", "handbook__answer"}
+    assert all(item in plain(listed_prompts) for item in plain(prompts))
+    assert next(matched(item) for item in found if item.uri.endswith("book:2")) == ["contents"]
     assert asked("library", "resources/search") == ["travel trips"]
     assert not asked("library", "resources/read")
     assert settings is not None
@@ -213,12 +213,12 @@ async def test_definitions_are_those_of_the_lists_and_pages_hold_each_match_once
                 one_each = await read_pages(client, "returns book answer reviews terms", primitive=primitive, limit=1)
                 found = [item for page in once for item in primitive.by_key(page).values()]
                 listed = getattr(await lister(), primitive.member)
-                assert all(one in plain(listed) for one in plain(found))
+                assert all(item in plain(listed) for item in plain(found))
                 assert len(found) > 2
                 paged = [key for page in one_each for key in primitive.by_key(page)]
                 assert paged == [key for page in once for key in primitive.by_key(page)]
             templates = (await search_resource_templates(client, "yearly report")).resource_templates
-    assert [one.uri_template for one in templates] == ["gateway://handbook/docs://{year}/report"]
+    assert [item.uri_template for item in templates] == ["gateway://handbook/docs://{year}/report"]
 
 
 async def test_what_the_query_identifies_comes_first_and_equal_names_of_two_servers_stay_apart(searching: Any) -> None:
@@ -229,11 +229,11 @@ async def test_what_the_query_identifies_comes_first_and_equal_names_of_two_serv
             web = (await search_resources(client, "https://example.com/terms")).resources
             prompt = (await search_prompts(client, "notes__answer")).prompts
     assert uri[0].uri == "gateway://notes/docs://returns.md"
-    assert {one.uri for one in name[:2]} == {
+    assert {item.uri for item in name[:2]} == {
         "gateway://notes/docs://returns.md",
         "gateway://handbook/docs://returns.md",
     }
-    assert [one.uri for one in web].count("https://example.com/terms") == 1
+    assert [item.uri for item in web].count("https://example.com/terms") == 1
     assert web[0].uri == "https://example.com/terms"
     assert prompt[0].name == "notes__answer"
 
@@ -265,7 +265,7 @@ async def test_a_server_whose_search_fails_is_ranked_here(searching: Any) -> Non
         with anyio.fail_after(60):
             page = await search_resources(client, "book travel", limit=2)
             rest = await search_resources(client, "book travel", limit=50, cursor=page.next_cursor)
-    assert {one.uri for one in (*page.resources, *rest.resources)} == {
+    assert {item.uri for item in (*page.resources, *rest.resources)} == {
         "gateway://handbook/docs://travel.md",
         *(f"gateway://library/book:{number}" for number in range(4)),
     }
@@ -327,8 +327,8 @@ async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(
     assert advertised is not None
     assert advertised.resources is not None
     assert advertised.resources.unlisted is True
-    assert "gateway://library/book:made-up" in {one.uri for one in found}
-    assert "https://example.com/unread" not in {one.uri for one in found}, "nobody could read it"
+    assert "gateway://library/book:made-up" in {item.uri for item in found}
+    assert "https://example.com/unread" not in {item.uri for item in found}, "nobody could read it"
     assert "book:made-up" in asked("library", "resources/search"), "which is how the server knows it"
     assert by_uri[0].uri == by_name[0].uri == "gateway://library/book:made-up"
     assert "Once upon a time" in str(read.contents)
@@ -378,7 +378,7 @@ async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
             await client.call_tool("handbook__announce", {})
             while not (found := (await search_resources(client, "zeppelins")).resources):  # noqa: ASYNC110
                 await anyio.sleep(0.02)  # a search is the only thing to look at
-    assert [one.uri for one in found] == ["gateway://handbook/docs://new.md"]
+    assert [item.uri for item in found] == ["gateway://handbook/docs://new.md"]
 
 
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])

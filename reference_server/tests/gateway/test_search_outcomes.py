@@ -80,6 +80,6 @@ def test_what_is_kept_is_bounded() -> None:
     document = outcomes.document()
     assert counts(document) == (1_200, 0, 200, 1_000)
     assert len(document["queries"]) == 50
-    assert max(len(one["query"]) for one in document["queries"]) == 200
+    assert max(len(entry["query"]) for entry in document["queries"]) == 200
     outcomes.note_call("tool")
     assert counts(outcomes.document()) == (1_200, 1_000, 200, 0)

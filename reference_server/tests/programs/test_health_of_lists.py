@@ -56,7 +56,7 @@ async def test_a_host_that_reads_one_page_has_all_of_a_thousand_tools(connect: A
 
 
 def test_a_page_is_bounded_in_bytes_whatever_the_characters() -> None:
-    large = [Tool.model_validate(one) for one in tools(100, "道" * 10_000)]
+    large = [Tool.model_validate(definition) for definition in tools(100, "道" * 10_000)]
     pages = ToolPages(large, 10_000)
     first = pages.page(None, "2025-11-25")
     sent = len(json.dumps(first, ensure_ascii=False).encode())

@@ -75,7 +75,10 @@ def gateway_over(tmp_path: Path, configuration: Any) -> Callable[..., Any]:
 
 
 async def found(client: Client, query: str) -> list[str]:
-    return [one.uri.removeprefix("gateway://archive/") for one in (await search_resources(client, query)).resources]
+    return [
+        resource.uri.removeprefix("gateway://archive/")
+        for resource in (await search_resources(client, query)).resources
+    ]
 
 
 async def found_in_the_end(client: Client, query: str) -> list[str]:
@@ -142,7 +145,7 @@ async def test_a_search_before_the_first_reading_has_ended_must_not_be_cached(
                 await anyio.sleep(0.02)
                 page = await search_resources(client, "zeppelins")
     assert (early.resources, early.ttl_ms) == ([], 0)
-    assert [one.uri for one in page.resources] == ["gateway://archive/good:1"]
+    assert [resource.uri for resource in page.resources] == ["gateway://archive/good:1"]
 
 
 async def test_a_hostile_resource_costs_little_memory_in_a_gateway_that_serves_on(
@@ -218,7 +221,7 @@ async def test_the_texts_of_a_server_are_bounded_together(
     monkeypatch.setattr(resource_texts, "_MAX_CHARS", 100)
     monkeypatch.setattr(resource_texts, "_MAX_ALL_CHARS", 250)
     resources = [resource(f"long:{number}") for number in range(9)]
-    texts = {one["uri"]: f"start {'filler ' * 100} end" for one in resources}
+    texts = {resource["uri"]: f"start {'filler ' * 100} end" for resource in resources}
     with anyio.fail_after(60):
         async with gateway_over(resources=resources, texts=texts) as client:
             assert len(await found_in_the_end(client, "start")) == 3

@@ -546,7 +546,9 @@ async def test_progress_that_its_caller_does_not_read_is_left_out_beyond_a_bound
         send(method="notifications/initialized")
         send(id=2, method="tools/call", params={"name": "one__plain", "_meta": {"progressToken": "here"}})
         await until((tmp_path / "told").exists)  # by then its server has reported all of it
-        *reports, result = [one for one in await anyio.to_thread.run_sync(read_rest) if "changed" not in str(one)[:99]]
+        *reports, result = [
+            message for message in await anyio.to_thread.run_sync(read_rest) if "changed" not in str(message)[:99]
+        ]
     numbers = [report["params"]["progress"] for report in reports]
     assert numbers[:64] == list(range(64))
     assert numbers == sorted(numbers)

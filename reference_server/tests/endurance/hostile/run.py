@@ -98,12 +98,14 @@ async def _phase(
     modes: Sequence[str], callers: int, seconds: float, seed: int, file: Path, say: Callable[[str], None]
 ) -> Phase:
     phase, mark = Phase(), {_MARK: secrets.token_hex(8)}
-    healthy = {one.name: {**_FLEET.stdio_entry(one), "env": mark} for one in _FLEET.upstreams}
+    healthy = {server.name: {**_FLEET.stdio_entry(server), "env": mark} for server in _FLEET.upstreams}
     with _hostile_servers(modes, mark) as hostile:
         write_entries(file, {**healthy, **hostile})
         with running_gateway(file, env=mark) as gateway:
             await gateway.until(
-                lambda health: healthy.keys() <= {one["name"] for one in health["servers"] if one["state"] == "ready"}
+                lambda health: (
+                    healthy.keys() <= {server["name"] for server in health["servers"] if server["state"] == "ready"}
+                )
             )
             say(f"{len(healthy)} healthy servers are ready, with {len(modes)} hostile ones")
             limits = httpx2.Limits(max_connections=200)

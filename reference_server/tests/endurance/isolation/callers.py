@@ -41,12 +41,12 @@ class Answer:
         """The JSON values in the body."""
         lines = self.body.splitlines()
         data = [line[5:] for line in lines if line.startswith(b"data:")] or [self.body]
-        return [json.loads(one) for one in data if one.strip()]
+        return [json.loads(line) for line in data if line.strip()]
 
     @property
     def result(self) -> Mapping[str, Any]:
         """The result in it; empty where there is none."""
-        results: list[dict[str, Any]] = [one["result"] for one in self.messages if "result" in one]
+        results: list[dict[str, Any]] = [message["result"] for message in self.messages if "result" in message]
         return results[0] if results else {}
 
 

@@ -73,7 +73,7 @@ class Configuration:
             file = folder / f"{number}.json"
             file.write_text(json.dumps(definition), encoding="utf-8")
             entries[name] = {"command": sys.executable, "args": ["-I", "-S", str(_SERVER), str(file)]}
-        groups = {tool["_meta"][_ID]["group"] for one in self.servers.values() for tool in one["tools"]}
+        groups = {tool["_meta"][_ID]["group"] for server in self.servers.values() for tool in server["tools"]}
         document = {
             "mcpServers": entries,
             "toolsets": {"part": self.rules},

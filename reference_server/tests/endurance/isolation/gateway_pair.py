@@ -102,7 +102,7 @@ class GatewayPair:
         self._alone = alone or full.part
         self._folder = folder
         self._running = ExitStack()
-        self._words = sorted({word for one in full.servers.values() for word in _words_of(one)})
+        self._words = sorted({word for server in full.servers.values() for word in _words_of(server)})
         self._hidden = [name for name in full.servers if full.rule(name) is None and not full.servers[name]["is_down"]]
         self._added: Counter[str] = Counter()
         self._cursors: list[str] = ["after-0123", "junk"]
@@ -240,12 +240,12 @@ class GatewayPair:
         }
         filters |= {"server": self._server(), "tags": rng.sample(["read", "private", f"of {self._server()}"], 2)}
         filters |= {"match_mode": rng.choice(["any", "all"])}
-        some = {one: filters[one] for one in rng.sample(sorted(filters), rng.randint(0, 2))}
+        some = {key: filters[key] for key in rng.sample(sorted(filters), rng.randint(0, 2))}
         match name:
             case "search_tools":
                 return {"query": self._query(), **level, **some}
             case "list_tools":
-                return level | {one: filters[one] for one in rng.sample(("category", "server"), rng.randint(0, 2))}
+                return level | {key: filters[key] for key in rng.sample(("category", "server"), rng.randint(0, 2))}
             case "find_by_tags":
                 return {"tags": filters["tags"], "match_mode": filters["match_mode"]}
             case "describe_tools":
@@ -333,11 +333,11 @@ class GatewayPair:
             if definition["is_down"] or rule is None:
                 continue
             added = [f"added_{number}" for number in range(self._added[name])]
-            tools = [tool["name"] for tool in definition["tools"]] + [one for one in added if rule.shows(one)]
+            tools = [tool["name"] for tool in definition["tools"]] + [name for name in added if rule.shows(name)]
             lists["tools/list"] |= {qualified_name(name, tool) for tool in tools}
             if definition["has_more"]:
                 prompts = [prompt["name"] for prompt in definition["prompts"]] + added
-                uris = [one["uri"] for one in definition["resources"]] + [f"note://{one}" for one in added]
+                uris = [resource["uri"] for resource in definition["resources"]] + [f"note://{name}" for name in added]
                 lists["prompts/list"] |= {qualified_name(name, prompt) for prompt in prompts}
                 lists["resources/list"] |= {public_uri(name, uri) for uri in uris}
         return lists

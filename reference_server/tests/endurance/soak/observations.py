@@ -77,7 +77,7 @@ class Observations:
             "failures": self.failures,
             "outages": len(self.outages),
             "downSeconds": _spread(self.recoveries()),
-            "milliseconds": {kind: _spread([1000 * one for one in took]) for kind, took in self.seconds.items()},
+            "milliseconds": {kind: _spread([1000 * own for own in took]) for kind, took in self.seconds.items()},
         }
 
 

@@ -86,8 +86,8 @@ async def soak(
     with _http_hosts(fleet) as hosts:
         file = folder / "mcp.json"
         entries = {
-            one.name: {"url": hosts.url(one)} if one.host is not None else fleet.stdio_entry(one)
-            for one in fleet.upstreams
+            upstream.name: {"url": hosts.url(upstream)} if upstream.host is not None else fleet.stdio_entry(upstream)
+            for upstream in fleet.upstreams
         }
         await hosts.until_listening()
         write_entries(file, entries)
@@ -216,7 +216,10 @@ class _Use:
 
     async def _kill_at_random(self, seconds: float, prober: Client) -> None:
         """Kill servers for so many seconds; return when all answer again, or have failed to."""
-        victims: list[int | Upstream] = [*self.fleet.hosts, *(one for one in self.fleet.upstreams if one.host is None)]
+        victims: list[int | Upstream] = [
+            *self.fleet.hosts,
+            *(upstream for upstream in self.fleet.upstreams if upstream.host is None),
+        ]
         rested: dict[str, float] = {}
         end = anyio.current_time() + seconds
         until = end - min(_LAST_SECONDS, seconds / 2)
@@ -231,7 +234,7 @@ class _Use:
 
     async def _kill(self, victim: int | Upstream, prober: Client) -> None:
         upstreams = [victim] if isinstance(victim, Upstream) else self.fleet.hosts[victim]
-        outages = [self.seen.begin_outage(one.name) for one in upstreams]
+        outages = [self.seen.begin_outage(upstream.name) for upstream in upstreams]
         if isinstance(victim, Upstream):
             kill_child(self.gateway.process.pid, victim.name)
         else:
