@@ -49,9 +49,9 @@ def read(name: str) -> list[dict[str, Any]]:
 def tools(tmp_path: Path) -> Path:
     """The tools of the servers, with labels, and with two names that have to be altered."""
     path = tmp_path / "tools.jsonl"
-    lines = [one for one in read("tools.jsonl") if one["server"] in SERVERS]
-    for number, one in enumerate(lines):
-        one["_meta"] = {"io.modelcontextprotocol.experimental/none": 1} | labeled(LABELS[number % len(LABELS)])
+    lines = [line for line in read("tools.jsonl") if line["server"] in SERVERS]
+    for number, line in enumerate(lines):
+        line["_meta"] = {"io.modelcontextprotocol.experimental/none": 1} | labeled(LABELS[number % len(LABELS)])
     lines[0]["name"] = f"{lines[0]['name']}: the first"
     lines[1]["name"] = "žluťoučký_kůň"
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -72,17 +72,17 @@ def configuration(tools: Path, write_configuration: Callable[[dict[str, object]]
 
 def write_catalog(tools: Path, path: Path) -> str:
     lines = [json.loads(line) for line in tools.read_text().splitlines()]
-    shown = [{key: value for key, value in one.items() if key not in ("id", "server")} for one in lines]
-    path.write_text(json.dumps({"tools": list({one["name"]: one for one in shown}.values())}))
+    shown = [{key: value for key, value in line.items() if key not in ("id", "server")} for line in lines]
+    path.write_text(json.dumps({"tools": list({tool["name"]: tool for tool in shown}.values())}))
     return str(path)
 
 
 def queries(tools: Path) -> list[str]:
     """Requests that fit, nearly fit and do not fit, and names of tools, bare and full, that of the first among them."""
-    asked = [one["query"] for one in read("queries.jsonl")]
+    asked = [line["query"] for line in read("queries.jsonl")]
     lines = [json.loads(line) for line in tools.read_text().splitlines()]
-    names = [one["name"] for one in lines]
-    full = [f"{one['server']}__{one['name']}" for one in lines]
+    names = [line["name"] for line in lines]
+    full = [f"{line['server']}__{line['name']}" for line in lines]
     return [*asked[::4], *names[::4], *full[::4], "undo everything", "monthly", "kůň"]
 
 
@@ -117,8 +117,8 @@ async def test_a_gateway_and_a_client_find_the_same_tools_in_the_same_order(tool
             found_here = await by_the_client(servers, asked)
             in_conversation = await by_a_conversation(servers, direct, asked)
     # What a gateway calls a tool is what the client calls it that asks the servers itself.
-    through_gateway = {query: [one.tool.name for one in found] for query, found in found_there.items()}
-    by_client = {query: [one.name for one in found] for query, found in found_here.items()}
+    through_gateway = {query: [item.tool.name for item in found] for query, found in found_there.items()}
+    by_client = {query: [tool.name for tool in found] for query, found in found_here.items()}
     assert sum(map(bool, through_gateway.values())) > 100
     assert found_here["kůň"][0].tool.name == "žluťoučký_kůň"
     assert sum(not found for found in through_gateway.values()) > 10, "some requests fit nothing"
@@ -133,9 +133,9 @@ async def test_one_server_and_the_page_to_copy_find_the_same_tools_in_the_same_o
         async with Client(parameters, extensions=[TOOLS_SEARCH]) as client:
             for query in queries(tools)[::4]:
                 searched = (await search_tools(client, query, limit=LIMIT)).tools[:LIMIT]
-                assert [one.name for one in await find_tools(client, query, limit=LIMIT)] == [
-                    one.name for one in searched
+                assert [tool.name for tool in await find_tools(client, query, limit=LIMIT)] == [
+                    tool.name for tool in searched
                 ]
-                assert [one.name for one in await list_and_rank(client, query, limit=LIMIT)] == [
-                    one.name for one in searched
+                assert [tool.name for tool in await list_and_rank(client, query, limit=LIMIT)] == [
+                    tool.name for tool in searched
                 ]

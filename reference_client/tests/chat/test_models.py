@@ -24,7 +24,7 @@ def put_together(*pieces: Json) -> list[tuple[str | None, str, Any]]:
         chunks.add({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": None}]})
     chunks.add(END)
     calls = chunks.whole()["choices"][0]["message"]["tool_calls"]
-    return [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls]
+    return [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls]
 
 
 @pytest.mark.parametrize(

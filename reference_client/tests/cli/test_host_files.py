@@ -38,7 +38,7 @@ def test_without_a_choice_every_configuration_is_offered_and_nothing_is_started(
     write(home / ".codex/config.toml", "[broken")
     write(Path(".mcp.json"), {"mcpServers": {"three": {"command": "x"}}})
     shown = run("servers", "--json").json["configurations"]
-    assert [(one["host"], one["scope"], one["option"], one["servers"]) for one in shown] == [
+    assert [(file["host"], file["scope"], file["option"], file["servers"]) for file in shown] == [
         ("codex", "user", "--host codex", []),
         ("cursor", "user", "--host cursor", ["one"]),
         ("vscode", "user", "--host vscode", ["two"]),
@@ -69,14 +69,14 @@ def test_where_there_is_no_configuration_that_is_said(run: Run, home: Path):
 
 def test_a_host_is_chosen_by_its_name(run: Run, home: Path, liar: Any):
     write(home / ".cursor/mcp.json", {"mcpServers": {"one": liar().as_configured()}})
-    assert [one["server"] for one in run("servers", "--host", "cursor", "--json").json["servers"]] == ["one"]
+    assert [server["server"] for server in run("servers", "--host", "cursor", "--json").json["servers"]] == ["one"]
 
 
 def test_the_project_in_the_working_folder_counts_for_the_file_of_the_user(run: Run, home: Path, liar: Any):
     mine = {"mcpServers": {"here": liar().as_configured()}}
     write(home / ".claude.json", {"projects": {str(Path.cwd()): mine, "/else": {"mcpServers": {"b": {}}}}})
     for option in (("--host", "claude-code"), ("--config", str(home / ".claude.json"))):
-        assert [one["server"] for one in run("servers", *option, "--json").json["servers"]] == ["here"]
+        assert [server["server"] for server in run("servers", *option, "--json").json["servers"]] == ["here"]
 
 
 def test_a_host_whose_only_file_is_that_of_the_project_is_not_taken_for_the_users(run: Run, home: Path, liar: Any):
@@ -108,8 +108,8 @@ def test_the_environment_names_a_configuration_and_an_option_goes_before_it(
     write(home / "mine.json", {"mcpServers": {"mine": liar().as_configured()}})
     write(home / ".cursor/mcp.json", {"mcpServers": {"theirs": liar().as_configured()}})
     monkeypatch.setenv("TOOLS_SEARCH_CONFIG", str(home / "mine.json"))
-    assert [one["server"] for one in run("servers", "--json").json["servers"]] == ["mine"]
-    assert [one["server"] for one in run("servers", "--json", "--host", "cursor").json["servers"]] == ["theirs"]
+    assert [server["server"] for server in run("servers", "--json").json["servers"]] == ["mine"]
+    assert [server["server"] for server in run("servers", "--json", "--host", "cursor").json["servers"]] == ["theirs"]
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_leaves_the_others(run: Run, home: Path):
@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_read_is_reported_and_leaves_the_others(run: Run, 
     (home / ".config").write_text("a file in the place of the folder")
     write(home / ".claude.json", {"mcpServers": {"one": {"command": "x"}}})
     shown = run("servers", "--json").json["configurations"]
-    assert [(one["host"], one["problem"]) for one in shown] == [
+    assert [(file["host"], file["problem"]) for file in shown] == [
         ("claude-code", None),
         ("codex", "it cannot be read: Is a directory"),
         ("cursor", "it cannot be read: Too many levels of symbolic links"),
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_entered_is_reported_and_leaves_the_others(run: 
     write(home / ".claude.json", {"mcpServers": {"one": {"command": "x"}}})
     (home / ".config").mkdir(mode=0)
     shown = run("servers", "--json").json["configurations"]
-    assert {one["problem"] for one in shown} == {None, "it cannot be read: Permission denied"}
+    assert {file["problem"] for file in shown} == {None, "it cannot be read: Permission denied"}
 
 
 @pytest.mark.parametrize("words", [("tools", "--config"), ("call", "x", "--yes", "--config"), ("stats", "--config")])

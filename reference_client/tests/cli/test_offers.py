@@ -89,7 +89,7 @@ def test_prompts_resources_and_templates_are_found_by_what_they_are_for(run: Run
     own = run("search", "notes://of/bob", "--resources", "--limit", "1", "--explain", "--config", notes)
     assert own.output.splitlines()[1].split("\t")[:5] == ["1", "notes://of/bob", "bob", "list", "1"]
     whole = run("search", "notes of one day", "--templates", "--config", notes, "--json").json
-    assert [one["template"]["uriTemplate"] for one in whole["templates"]] == ["notes://{day}/all"] * 2
+    assert [item["template"]["uriTemplate"] for item in whole["templates"]] == ["notes://{day}/all"] * 2
     assert [whole["templates"][0][member] for member in ("rank", "foundBy", "ownRank")] == [1, "list", 1]
     assert [report["server"] for report in whole["servers"]] == ["ann", "bob", "gone"]
     assert run("search", "zeppelins", "--resources", "--config", notes).code == 3
@@ -101,7 +101,7 @@ def test_a_toolset_of_single_tools_hides_what_else_their_server_has(run: Run, no
     document["tool_sets"] = {"bobs": {"servers": {"ann": ["none"], "bob": True}}}
     notes.write_text(json.dumps(document))
     found = run("search", "sum up notes", "--prompts", "--config", notes, "--toolset", "bobs", "--json").json
-    assert [one["server"] for one in found["prompts"]] == ["bob"]
+    assert [item["server"] for item in found["prompts"]] == ["bob"]
 
 
 @pytest.mark.parametrize(

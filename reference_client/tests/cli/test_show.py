@@ -224,7 +224,7 @@ async def test_a_server_that_is_killed_while_it_is_searched_loses_only_its_own_t
             code = await process.wait()
     answer = json.loads(output)
     assert (code, answer["tools"][0]["name"]) == (0, "plain__reverse_text")
-    assert [(one["server"], one["failure"] and one["failure"]["kind"]) for one in answer["servers"]] == [
+    assert [(server["server"], server["failure"] and server["failure"]["kind"]) for server in answer["servers"]] == [
         ("plain", None),
         ("victim", "unavailable"),
     ]

@@ -81,7 +81,7 @@ class Talk:
     @property
     def description(self) -> str:
         """The description of `search_tools`."""
-        return next(one.description for one in self.state.offer().tools if one.name == "search_tools")
+        return next(tool.description for tool in self.state.offer().tools if tool.name == "search_tools")
 
     async def call(self, name: str, /, **arguments: Any) -> Reply | Forward:
         return await self.state.take(ToolCall(name, arguments, "call-1"))

@@ -38,7 +38,7 @@ def tool(number: int, words: Sequence[str], length: int = 0) -> Tool:
 
 
 def cost_of(tools: Sequence[Tool]) -> int:
-    return sum(estimate_tokens(Definition.of(FoundTool(f"s__{one.name}", "s", one)).serialized()) for one in tools)
+    return sum(estimate_tokens(Definition.of(FoundTool(f"s__{tool.name}", "s", tool)).serialized()) for tool in tools)
 
 
 def about_invoices(*lengths: int) -> list[Tool]:
@@ -122,7 +122,7 @@ async def five_searches(tools: Sequence[Tool], queries: Sequence[str], *, native
         if query and conversation.search_name:
             texts += estimate_tokens(json.dumps({"query": query}))
             texts += estimate_tokens((await search(conversation, query=query)).text)
-        costs.append(sum(estimate_tokens(one.serialized()) for one in conversation.offer().tools) + texts)
+        costs.append(sum(estimate_tokens(tool.serialized()) for tool in conversation.offer().tools) + texts)
     return costs
 
 

@@ -85,7 +85,7 @@ async def test_a_model_never_meets_a_tool_that_is_for_apps_alone(
                     reply = await conversation.take(ToolCall("search_tools", arguments))
                     assert isinstance(reply, Reply)
                     said += [reply.loaded, reply.text.replace(str(arguments.get("tool_names")), "")]
-            offered = {one.name for one in conversation.offer().tools} - {"search_tools"}
+            offered = {tool.name for tool in conversation.offer().tools} - {"search_tools"}
             assert offered == {"shop__show_cart", "shop__add_to_cart"}
             named = [line for line in str(said).split("\\n") if HIDDEN in line and "Not found" not in line]
             assert not named
@@ -118,7 +118,7 @@ async def test_tools_that_a_deferred_server_pins_are_loaded_from_the_start_withi
     source = ListedSource.of({**greedy, "own": [Tool.model_validate(definition("ask"))]}, deferred=greedy)
     conversation = Conversation(source, ToolDiscovery(enabled=True))
     await conversation.begin_turn()
-    names = [one.name for one in conversation.offer().tools]
+    names = [tool.name for tool in conversation.offer().tools]
     assert names[0] == "own__ask"
     assert names[1 : MAX_PINNED_PER_SERVER + 1] == [f"server0__tool_{number}" for number in range(5)]
     assert len(names) == 1 + MAX_PINNED + 1
@@ -131,10 +131,10 @@ async def test_a_server_that_pins_others_from_turn_to_turn_gets_no_more_of_them_
     for prefix in ("first", "second", "third"):
         source.offers = ListedSource.of({"greedy": pinning(9, prefix)}, deferred=["greedy"]).offers
         await conversation.begin_turn()
-    pinned = {one.name for one in conversation.offer().tools} - {"search_tools"}
+    pinned = {tool.name for tool in conversation.offer().tools} - {"search_tools"}
     assert pinned == {f"greedy__first_{number}" for number in range(MAX_PINNED_PER_SERVER)}
     conversation.start_over()
-    pinned = {one.name for one in conversation.offer().tools} - {"search_tools"}
+    pinned = {tool.name for tool in conversation.offer().tools} - {"search_tools"}
     assert pinned == {f"greedy__third_{number}" for number in range(MAX_PINNED_PER_SERVER)}
 
 
@@ -147,8 +147,8 @@ def test_the_commands_mark_it_and_the_page_to_copy_leaves_it_out(
         return CliRunner().invoke(commands, ["tools", "--config", str(config), *options]).stdout
 
     shown = json.loads(tools("--json"))["tools"]
-    assert {one["status"] for one in shown if HIDDEN in one["name"]} == {"app only"}
-    assert {one["status"] for one in shown if HIDDEN not in one["name"]} == {"loaded"}
+    assert {tool["status"] for tool in shown if HIDDEN in tool["name"]} == {"app only"}
+    assert {tool["status"] for tool in shown if HIDDEN not in tool["name"]} == {"loaded"}
     assert "app only" in tools()
     program = [sys.executable, "-m", "tools_search_client.one_server", "refresh the view of the cart", "--"]
     line = [*program, shop.command, *shop.args]

@@ -103,7 +103,7 @@ class Play:
                 await self.state.refresh()
             case "a server fails":
                 failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
-                self.source.offers = tuple(failed if one.name == what else one for one in self.source.offers)
+                self.source.offers = tuple(failed if offer.name == what else offer for offer in self.source.offers)
                 await self.state.refresh()
             case "toolset":
                 self.toolset = what
@@ -112,11 +112,11 @@ class Play:
                 self.state.start_over()
 
     async def search(self, arguments: dict[str, Any]) -> None:
-        prefix, before = self.state.offer().prefix, [one.name for one in self.state.offer().tools]
+        prefix, before = self.state.offer().prefix, [tool.name for tool in self.state.offer().tools]
         reply = await self.state.take(ToolCall("search_tools", arguments))
         assert isinstance(reply, Reply)
         assert reply.text
-        names = [one.name for one in self.state.offer().tools]
+        names = [tool.name for tool in self.state.offer().tools]
         assert set(reply.loaded) <= set(names)
         if self.state.offer().prefix == prefix:
             assert names == [*before, *reply.loaded]
@@ -125,7 +125,7 @@ class Play:
         assert again.loaded == ()
 
     async def call(self, name: str) -> None:
-        loaded = {one.name for one in self.state.offer().tools}
+        loaded = {tool.name for tool in self.state.offer().tools}
         answer = await self.state.take(ToolCall(name))
         assert isinstance(answer, Forward) or answer.is_error
         if isinstance(answer, Forward):
@@ -133,18 +133,18 @@ class Play:
 
     def check(self) -> None:
         offer = self.state.offer()
-        serialized = [one.serialized() for one in offer.tools]
+        serialized = [tool.serialized() for tool in offer.tools]
         earlier = self.sent.get(offer.prefix, [])
         assert serialized[: len(earlier)] == earlier
         self.sent[offer.prefix] = serialized
-        names = [one.name for one in offer.tools]
+        names = [tool.name for tool in offer.tools]
         assert len(names) == len(set(names))
         assert self.discovery.max_tools is None or len(names) <= self.discovery.max_tools
-        for one in offer.tools:
-            if one.tool is not None:
-                rule = self.toolset.rule(one.tool.server)
+        for offered in offer.tools:
+            if offered.tool is not None:
+                rule = self.toolset.rule(offered.tool.server)
                 assert rule is not None
-                assert rule.shows(one.tool.tool.name)
+                assert rule.shows(offered.tool.tool.name)
 
 
 @settings(max_examples=60, deadline=None)
@@ -215,7 +215,7 @@ def test_a_model_that_reads_the_notices_knows_what_is_gone_however_often_it_chan
             if asks:
                 reader.reads()
                 offered = {f"{server}__{name}" for server, own in changed.items() for name, _ in own}
-                sent = {one.name for one in conversation.definitions if one.tool is not None}
+                sent = {definition.name for definition in conversation.definitions if definition.tool is not None}
                 assert reader.gone == sent - offered
                 assert conversation.search_name is None or reader.servers == reader.can_be_found()
 

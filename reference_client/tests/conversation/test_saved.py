@@ -51,19 +51,19 @@ class Play:
     async def step(self, kind: str, what: Any) -> None:
         other = Conversation(self.source, self.discovery)
         text = self.one.save()
-        sent = [one.name for one in self.one.definitions]
+        sent = [definition.name for definition in self.one.definitions]
         await other.restore(text, toolset=self.toolset)
         gone = set(json.loads(text)["gone"])
         failing = {server.name for server in self.source.offers if server.failure}
         # While a server fails, nobody knows how many tools there are, and tools that are gone make room for others.
         if not (failing or gone) or (self.discovery.max_tools is None and not self.discovery.auto):
-            assert [one.name for one in other.definitions] == [name for name in sent if name not in gone]
+            assert [definition.name for definition in other.definitions] == [name for name in sent if name not in gone]
             assert gone or failing or known(other.save()) == known(text)
         if kind == "servers change":
             self.source.offers = offers(what, self.deferred)
         if kind == "a server fails":
             failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
-            self.source.offers = tuple(failed if one.name == what else one for one in self.source.offers)
+            self.source.offers = tuple(failed if offer.name == what else offer for offer in self.source.offers)
         if kind == "toolset":
             self.toolset = what
         answers = [await self.played(conversation, kind, what) for conversation in (self.one, other)]
@@ -211,7 +211,9 @@ async def test_a_tool_of_a_searched_server_that_changed_meanwhile_is_reported_to
     again = Conversation(source, ToolDiscovery(enabled=True))
     started = await again.restore(begun.save())
     assert started.changed == ("shop__find_order",)
-    assert [one.serialized() for one in again.definitions] == [one.serialized() for one in begun.definitions]
+    assert [definition.serialized() for definition in again.definitions] == [
+        definition.serialized() for definition in begun.definitions
+    ]
     (notice,) = again.offer().notices
     assert notice.startswith("The definitions of these tools have changed since you were given them: shop__find_order.")
 
@@ -306,7 +308,9 @@ async def test_a_loaded_tool_whose_server_is_gone_leaves_the_list_and_the_model_
     talk.offers({name: tools for name, tools in SERVERS.items() if name != "weather"})
     again, _ = await restored(talk, talk.state.save())
     offer = again.state.offer()
-    assert [one.name for one in offer.tools] == [one.name for one in before.tools if one.name != "weather__get_alerts"]
+    assert [tool.name for tool in offer.tools] == [
+        tool.name for tool in before.tools if tool.name != "weather__get_alerts"
+    ]
     assert offer.prefix != before.prefix
     assert "These tools are no longer offered; do not call them: weather__get_alerts." in offer.notices
 
@@ -318,9 +322,9 @@ async def test_a_loaded_tool_of_a_failing_server_stays_and_is_called_once_the_se
     before, offers = talk.state.offer(), talk.source.offers
     talk.source.offers = tuple(
         ServerOffer("weather", (), defer_loading=True, failure=Failure("unavailable", "gone"))
-        if one.name == "weather"
-        else one
-        for one in offers
+        if offer.name == "weather"
+        else offer
+        for offer in offers
     )
     again, begun = await restored(talk, talk.state.save())
     assert begun.failed == {"weather": Failure("unavailable", "gone")}
@@ -347,7 +351,7 @@ async def test_a_full_list_stays_as_it_is_when_one_of_its_tools_is_confirmed(
     before, offers = talk.state.offer(), talk.source.offers
     assert len(before.tools) == 4
     failed = ServerOffer("weather", (), defer_loading=True, failure=Failure("unavailable", "gone"))
-    talk.source.offers = tuple(failed if one.name == "weather" else one for one in offers)
+    talk.source.offers = tuple(failed if offer.name == "weather" else offer for offer in offers)
     again, _ = await restored(talk, talk.state.save(), **full)
     assert isinstance(await again.call("weather__get_alerts"), Reply)
     if changed:
@@ -359,7 +363,7 @@ async def test_a_full_list_stays_as_it_is_when_one_of_its_tools_is_confirmed(
     assert step.is_changed is changed
     offer = again.state.offer()
     assert offer.prefix == before.prefix
-    assert [one.serialized() for one in offer.tools] == [one.serialized() for one in before.tools]
+    assert [tool.serialized() for tool in offer.tools] == [tool.serialized() for tool in before.tools]
     await again.state.begin_turn()
     found = await again.search(tool_names=["lock_door"])  # it makes room for the next one, as any found tool
     assert found.loaded == ("home-automation__lock_door",)

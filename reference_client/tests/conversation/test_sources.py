@@ -496,7 +496,7 @@ async def test_a_server_that_is_added_is_known_with_the_next_turn_and_a_removed_
             session = Session(federation, Conversation(federation))
             await session.state.begin_turn()
             begun = session.state.offer()
-            assert [one.name for one in begun.tools] == ["files__make_alpha", "files__make_beta"]
+            assert [tool.name for tool in begun.tools] == ["files__make_alpha", "files__make_beta"]
             federation.add(crm)
             await session.state.begin_turn()
             assert (await session.search(tool_names=["make_zeta"])).loaded == ("crm__make_zeta",)

@@ -93,12 +93,12 @@ async def test_the_toolset_may_change_from_turn_to_turn(rooms: Rooms) -> None:
     before = talk.state.offer()
     await talk.state.begin_turn(toolset=rooms.toolset(weather=True))
     narrowed = talk.state.offer()
-    assert [one.name for one in narrowed.tools] == ["search_tools", "weather__get_alerts"]
+    assert [tool.name for tool in narrowed.tools] == ["search_tools", "weather__get_alerts"]
     assert narrowed.prefix != before.prefix
     assert "notion" not in narrowed.tools[0].description
     assert isinstance(await talk.call("home-automation__lock_door"), Reply)
     await talk.state.begin_turn()
-    assert sorted(talk.names) == sorted(one.name for one in before.tools)
+    assert sorted(talk.names) == sorted(tool.name for tool in before.tools)
 
 
 async def test_tool_sets_are_chosen_by_name_turn_by_turn(rooms: Rooms) -> None:
@@ -116,7 +116,7 @@ async def test_tools_of_an_unknown_server_are_loaded_eagerly(rooms: Rooms) -> No
     )
     state = Conversation(source, ToolDiscovery(enabled=True, defer_all=True))
     await state.begin_turn()
-    assert [one.name for one in state.offer().tools] == ["stray", "search_tools"]
+    assert [tool.name for tool in state.offer().tools] == ["stray", "search_tools"]
     assert "- mail (1 tool): mail_read" in state.manifest
     assert isinstance(await state.take(ToolCall("stray")), Forward)
 
@@ -223,7 +223,7 @@ async def test_a_synthetic_tools_result_carries_newly_loaded_tools(rooms: Rooms)
 
     state = Conversation(source, ToolDiscovery(enabled=True), synthetic_tools=[GoodNight()])
     await state.begin_turn()
-    assert [one.name for one in state.offer().tools] == ["good_night", "search_tools"]
+    assert [tool.name for tool in state.offer().tools] == ["good_night", "search_tools"]
     reply = await state.take(ToolCall("good_night", {"who": "Ada"}))
     assert isinstance(reply, Reply)
     assert (reply.text, reply.loaded) == ("Sleep well, Ada.", ("home-automation__lock_door",))
@@ -241,7 +241,7 @@ async def test_a_synthetic_tool_goes_before_a_servers_tool_of_the_same_name(room
 
     state = Conversation(ListedSource.of({"": rooms.servers["files"]}), synthetic_tools=[Own()])
     await state.begin_turn()
-    assert [(one.name, one.description) for one in state.offer().tools] == [
+    assert [(tool.name, tool.description) for tool in state.offer().tools] == [
         ("write_file", "Write a file to the disk."),
         ("read_file", "Ours."),
     ]
@@ -257,7 +257,7 @@ async def test_a_rebuild_keeps_what_is_loaded(rooms: Rooms) -> None:
     talk.offers(rooms.servers)
     await talk.state.refresh()
     offer = talk.state.offer()
-    assert [one.name for one in offer.tools] == sent
+    assert [tool.name for tool in offer.tools] == sent
     assert "weather (4 tools): get_current_weather, get_forecast, get_alerts, get_tides" in talk.state.manifest
     assert offer.notices == (
         "What 'search_tools' can find has changed: servers with other tools than before: weather.",
@@ -375,7 +375,7 @@ async def test_the_providers_limit_on_tools_is_the_cap_unless_one_is_set(rooms: 
     assert more.loaded == ("weather__get_forecast",)
     after = talk.state.offer()
     found = ["home-automation__lock_door", "weather__get_alerts", "weather__get_forecast"]
-    assert [one.name for one in after.tools] == [*EAGER, "search_tools", *found]
+    assert [tool.name for tool in after.tools] == [*EAGER, "search_tools", *found]
     assert after.prefix == before.prefix + 1
     assert "is not yet loaded" in (await talk.reply("home-automation__get_lights")).text
 
@@ -480,7 +480,9 @@ async def test_the_full_definitions_go_into_the_list_of_the_next_request(rooms: 
     loaded = talk.state.offer().tools[-1].to_json()
     page = next(tool for tool in rooms.servers["notion"] if tool.name == "create_page")
     assert loaded == {"name": "notion__create_page", "description": page.description, "parameters": page.input_schema}
-    assert [(one.names, one.call_id) for one in talk.state.additions] == [(("notion__create_page",), "call-1")]
+    assert [(addition.names, addition.call_id) for addition in talk.state.additions] == [
+        (("notion__create_page",), "call-1")
+    ]
 
 
 async def test_search_tools_comes_after_the_tools_that_are_loaded_from_the_start(rooms: Rooms) -> None:
@@ -497,7 +499,7 @@ async def test_a_tool_that_vanished_upstream_answers_clearly_until_it_is_back(ro
     talk.offers({**rooms.servers, "weather": rooms.servers["weather"][:2]})
     await talk.state.begin_turn()
     offer = talk.state.offer()
-    assert [one.name for one in offer.tools] == sent
+    assert [tool.name for tool in offer.tools] == sent
     assert offer.notices[0] == "These tools are no longer offered; do not call them: weather__get_alerts."
     assert (await talk.reply("weather__get_alerts")).text == (
         "Error: Server 'weather' no longer offers the tool 'weather__get_alerts'. "
@@ -521,7 +523,7 @@ async def test_a_changed_definition_is_announced_and_given_when_the_model_asks_f
     talk.offers(rooms.servers)
     assert (await talk.state.begin_turn()).changed == ("weather__get_alerts",)
     offer = talk.state.offer()
-    assert [one.to_json() for one in offer.tools] == [one.to_json() for one in before.tools]
+    assert [tool.to_json() for tool in offer.tools] == [tool.to_json() for tool in before.tools]
     assert (offer.tools[-1].is_like(before.tools[-1]), offer.prefix) == (True, before.prefix)
     assert offer.notices == (
         "The definitions of these tools have changed since you were given them: weather__get_alerts. Before you call "
@@ -564,7 +566,7 @@ async def test_a_definition_that_changed_is_sent_at_once_where_there_is_no_searc
     offer = talk.state.offer()
     assert offer.notices == ()
     assert offer.prefix == before.prefix + 1
-    definition = next(one for one in offer.tools if one.name == "weather__get_alerts")
+    definition = next(tool for tool in offer.tools if tool.name == "weather__get_alerts")
     assert "county" in definition.input_schema["properties"]
 
 
@@ -669,5 +671,9 @@ async def test_a_tool_that_reads_the_same_is_offered_as_its_server_defines_it_no
     talk.offers(servers({"type": "object"}))
     await talk.state.begin_turn("")
     assert talk.names == listed
-    behind = {one.name: one.tool.tool.output_schema for one in talk.state.offer().tools if one.tool is not None}
+    behind = {
+        offered.name: offered.tool.tool.output_schema
+        for offered in talk.state.offer().tools
+        if offered.tool is not None
+    }
     assert behind == {"a__a": {"type": "object"}, "b__b": {"type": "object"}}

@@ -107,7 +107,7 @@ def test_a_configuration_with_tool_discovery_is_read_as_written(tmp_path: Path):
         "tool_discovery": {"enabled": True, "defer_all": False, "max_search_results": 5},
     }
     configuration = load(tmp_path, document)
-    assert [(one.name, one.defer_loading) for one in configuration.servers] == [
+    assert [(server.name, server.defer_loading) for server in configuration.servers] == [
         ("core-tools", False),
         ("research-tools", True),
         ("data-tools", True),

@@ -307,7 +307,7 @@ async def test_a_server_that_dies_during_a_search_is_reported_and_comes_back_lat
             answer = await federation.search("alpha")
             described = await federation.describe()
     assert failures(answer) == {"mortal": "unavailable"}
-    assert [one.report.server for one in described if one.report.failure] in ([], ["mortal"])
+    assert [description.report.server for description in described if description.report.failure] in ([], ["mortal"])
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -422,7 +422,7 @@ async def test_a_server_that_says_how_many_tools_it_has_is_not_listed_for_it(lia
     with anyio.fail_after(40):
         async with open_federation(configured(counted=counted.target, uncounted=uncounted.target)) as federation:
             described = await federation.describe()
-    assert [one.tools for one in described] == [4, 5]
+    assert [description.tools for description in described] == [4, 5]
     assert (counted.asked("tools/list"), uncounted.asked("tools/list")) == ([], ["tools/list"])
     assert described[0].settings == {"catalogSize": 4}
 

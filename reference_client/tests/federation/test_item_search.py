@@ -90,7 +90,7 @@ def asked(tmp_path: Path) -> Callable[[str], list[str]]:
 
 
 def keys(found: tuple[FoundItem[Any], ...]) -> list[tuple[str, str]]:
-    return [(one.server, one.key) for one in found]
+    return [(item.server, item.key) for item in found]
 
 
 MAIL: dict[str, Any] = {
@@ -112,7 +112,7 @@ async def test_a_document_found_by_what_it_says_comes_before_names_that_share_a_
         ) as servers:
             with_policy = await servers.search_resources("who pays when a parcel is lost", deadline=math.inf)
     assert keys(found.items)[0] == ("library", "book:2")
-    assert {one.server for one in found.items} == {"mail", "library"}
+    assert {item.server for item in found.items} == {"mail", "library"}
     assert keys(with_policy.items)[:2] == [("mail", "docs://parcel-losses"), ("library", "book:2")]
 
 
@@ -128,12 +128,12 @@ async def test_a_document_is_found_through_three_servers_of_which_one_cannot_sea
             templates = await servers.search_resource_templates("yearly report", deadline=math.inf)
             prompts = await servers.search_prompts("reviews", deadline=math.inf)
     assert set(keys(found.items)) == {("handbook", "docs://travel.md"), ("library", "book:2"), ("library", "book:0")}
-    by_key = {one.key: one for one in found.items}
+    by_key = {item.key: item for item in found.items}
     travel, book = by_key["docs://travel.md"], by_key["book:2"]
     assert isinstance(travel.item, Resource)
     assert (travel.mode, travel.own_rank) == ("list", 1)
     assert (book.mode, book.own_rank, book.hit.matched) == ("search", 1, ["contents"])
-    assert [(one.server, one.mode, one.hits, one.left_out) for one in found.servers] == [
+    assert [(report.server, report.mode, report.hits, report.left_out) for report in found.servers] == [
         ("handbook", "list", 1, 0),
         ("library", "search", 2, 0),
         ("shop", "search", 0, 0),

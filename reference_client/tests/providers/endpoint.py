@@ -221,7 +221,9 @@ def streamed_messages(answer: Json) -> Iterator[str]:
         elif kind == "text":
             deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
         else:
-            deltas = [{"type": "input_json_delta", "partial_json": one} for one in _pieces(json.dumps(block["input"]))]
+            deltas = [
+                {"type": "input_json_delta", "partial_json": piece} for piece in _pieces(json.dumps(block["input"]))
+            ]
         for delta in deltas:
             yield _named({"type": "content_block_delta", "index": place, "delta": delta})
         yield _named({"type": "content_block_stop", "index": place})

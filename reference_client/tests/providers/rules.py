@@ -24,9 +24,9 @@ _GEMINI = frozenset(
 
 
 def faults_of_chat_completions(body: Json) -> list[str]:
-    tools = [one["function"] for one in body.get("tools", [])]
-    faults = _of_tools([(one["name"], one["description"], one["parameters"]) for one in tools])
-    faults += [f"the description of {one['name']} is too long" for one in tools if len(one["description"]) > 1_024]
+    tools = [tool["function"] for tool in body.get("tools", [])]
+    faults = _of_tools([(tool["name"], tool["description"], tool["parameters"]) for tool in tools])
+    faults += [f"the description of {tool['name']} is too long" for tool in tools if len(tool["description"]) > 1_024]
     faults += ["too many tools"] if len(tools) > 128 else []
     faults += ["tools are empty"] if body.get("tools") == [] else []
     open_calls: list[str] = []
@@ -57,8 +57,8 @@ def faults_of_chat_completions(body: Json) -> list[str]:
 
 def faults_of_anthropic_messages(body: Json) -> list[str]:
     tools = body.get("tools", [])
-    faults = _of_tools([(one["name"], one["description"], one["input_schema"]) for one in tools])
-    deferred = {one["name"] for one in tools if one.get("defer_loading")}
+    faults = _of_tools([(tool["name"], tool["description"], tool["input_schema"]) for tool in tools])
+    deferred = {tool["name"] for tool in tools if tool.get("defer_loading")}
     if tools and len(deferred) == len(tools):
         faults.append("all tools are deferred")
     if body["messages"][0]["role"] != "user":
@@ -86,9 +86,9 @@ def faults_of_anthropic_messages(body: Json) -> list[str]:
 
 
 def faults_of_openai_responses(body: Json) -> list[str]:
-    listed = [one for one in body.get("tools", []) if one["type"] == "function"]
-    loaded = [one for item in body["input"] for one in item.get("tools", [])]
-    faults = _of_tools([(one["name"], one["description"], one["parameters"]) for one in [*listed, *loaded]])
+    listed = [tool for tool in body.get("tools", []) if tool["type"] == "function"]
+    loaded = [tool for item in body["input"] for tool in item.get("tools", [])]
+    faults = _of_tools([(tool["name"], tool["description"], tool["parameters"]) for tool in [*listed, *loaded]])
     faults += ["there are several searches"] if len(body.get("tools", [])) - len(listed) > 1 else []
     open_calls: dict[str, str] = {}
     used: list[str] = []
@@ -112,14 +112,14 @@ def faults_of_gemini(body: Json) -> list[str]:
     config = body.get("config", body)
     declared = [one for tool in config.get("tools", []) for one in tool["functionDeclarations"]]
     schema = "parametersJsonSchema" if "config" in body else "parameters_json_schema"
-    faults = _of_tools([(one["name"], one["description"], one[schema]) for one in declared], is_gemini=True)
+    faults = _of_tools([(tool["name"], tool["description"], tool[schema]) for tool in declared], is_gemini=True)
     faults += ["too many declarations"] if len(declared) > 512 else []
-    faults += [f"{one['name']}: {key}" for one in declared for key in _keywords(one[schema]) if key not in _GEMINI]
+    faults += [f"{tool['name']}: {key}" for tool in declared for key in _keywords(tool[schema]) if key not in _GEMINI]
     open_calls: list[tuple[str, str | None]] = []
     for content in body["contents"]:
         parts = content["parts"]
         responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
-        answered = [(one["name"], one.get("id")) for one in responses]
+        answered = [(response["name"], response.get("id")) for response in responses]
         if answered != open_calls:
             faults.append(f"{answered} does not answer {open_calls}")
         if responses and (len(responses) != len(parts) or content["role"] != "user"):
@@ -132,7 +132,7 @@ def faults_of_gemini(body: Json) -> list[str]:
 
 
 def _of_results(role: str, results: list[Json], open_calls: list[str]) -> list[str]:
-    answered = sorted(one["tool_use_id"] for one in results)
+    answered = sorted(result["tool_use_id"] for result in results)
     if answered == sorted(open_calls) and (role == "user" or not answered):
         return []
     return [f"a message answers {answered} after calls of {open_calls}"]

@@ -26,7 +26,7 @@ def _strict(params: Any) -> SchemaValidator:
 
 def _closed(schema: Any) -> Any:
     if isinstance(schema, list | tuple):
-        return [_closed(one) for one in cast("Sequence[Any]", schema)]
+        return [_closed(item) for item in cast("Sequence[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     stated = cast("dict[str, Any]", schema)

@@ -260,7 +260,7 @@ async def test_the_end_of_a_long_search_description_stands_at_its_first_paramete
     body = adapter.request()
     assert [len(tool["function"]["description"]) for tool in body["tools"]] == [1_024, 1_024]
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
-    search = next(one["function"] for one in body["tools"] if one["function"]["name"] == "search_tools")
+    search = next(tool["function"] for tool in body["tools"] if tool["function"]["name"] == "search_tools")
     query = search["parameters"]["properties"]["query"]["description"]
     rest = query.partition("\nThe rest of what the tool's description says:\n")[2]
     assert conversation.manifest in search["description"].removesuffix("…") + rest

@@ -275,7 +275,7 @@ def trusted_texts(provider: str, body: dict[str, Any]) -> list[str]:
             continue
         content = item.get("content", item.get("parts"))
         blocks = [content] if isinstance(content, str) else content
-        texts += [str(one) for one in blocks if "functionResponse" not in one and "tool_use_id" not in one]
+        texts += [str(block) for block in blocks if "functionResponse" not in block and "tool_use_id" not in block]
     return texts
 
 

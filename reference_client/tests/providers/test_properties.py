@@ -198,8 +198,8 @@ class Play:
         elif not self.may_list_more:
             assert tools_now[: len(tools)] == tools
         if self.variant.kept == "but deferred tools" and not self.may_list_more:
-            assert [one for one in tools_now if '"defer_loading"' not in one] == [
-                one for one in tools if '"defer_loading"' not in one
+            assert [tool for tool in tools_now if '"defer_loading"' not in tool] == [
+                tool for tool in tools if '"defer_loading"' not in tool
             ]
 
     async def step(self, kind: str, what: Any) -> None:
@@ -285,20 +285,21 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
     """Return name, description and arguments of the tools that a model sees; not of those only described in words."""
     match provider:
         case "ChatCompletions":
-            tools = [one["function"] for one in body.get("tools", [])]
+            tools = [tool["function"] for tool in body.get("tools", [])]
         case "Gemini":
             tools = [one for tool in body["config"].get("tools", []) for one in tool["functionDeclarations"]]
         case "AnthropicMessages":
             tools = body.get("tools", [])
         case _:
             every = [*body.get("tools", []), *(tool for item in body["input"] for tool in item.get("tools", []))]
-            tools = [one for one in every if one["type"] == "function"]
+            tools = [tool for tool in every if tool["type"] == "function"]
     schemas = [
-        next(one[key] for key in ("parameters", "input_schema", "parametersJsonSchema") if key in one) for one in tools
+        next(tool[key] for key in ("parameters", "input_schema", "parametersJsonSchema") if key in tool)
+        for tool in tools
     ]
     return [
-        (one["name"], one["description"], list(schema["properties"]))
-        for one, schema in zip(tools, schemas, strict=True)
+        (tool["name"], tool["description"], list(schema["properties"]))
+        for tool, schema in zip(tools, schemas, strict=True)
     ]
 
 

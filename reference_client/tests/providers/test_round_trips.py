@@ -225,7 +225,7 @@ async def test_the_loop_of_the_readme_runs_as_it_stands(
     plain_server: HttpTarget, write_configuration: Callable[[dict[str, object]], Path], is_allowed: bool
 ):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (snippet,) = [one for one in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "adapter.say" in one]
+    (snippet,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "adapter.say" in block]
     loop: dict[str, Any] = {}
     exec(snippet, loop)  # noqa: S102 - of this repository
 

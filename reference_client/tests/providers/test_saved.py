@@ -110,10 +110,10 @@ class Talk:
             answer = RENDERERS[self.kind](Step("Well.", calls=made), self.count, body)
             for choice in answer.get("choices", []):
                 del choice["message"]["reasoning_content"]
-            for one in self.adapter.read(answer).calls:
-                step = await self.conversation.take(one)
+            for call in self.adapter.read(answer).calls:
+                step = await self.conversation.take(call)
                 done = CallToolResult(content=[TextContent(type="text", text="Done.")])
-                self.adapter.answer(one, step if isinstance(step, Reply) else done)
+                self.adapter.answer(call, step if isinstance(step, Reply) else done)
 
     async def search(self, name: str) -> None:
         await self.turn(("search_tools", {"tool_names": [name]}))
@@ -192,7 +192,7 @@ async def test_compaction_keeps_what_is_still_referred_to_and_says_what_it_freed
     freed = talk.adapter.compact(1)
     assert freed.forgotten == ("shop__delete_order",)
     assert freed.freed_tokens > 10
-    assert [one.name for one in talk.conversation.definitions] == ["search_tools", "shop__find_order"]
+    assert [definition.name for definition in talk.conversation.definitions] == ["search_tools", "shop__find_order"]
     await talk.turn()
     assert "shop__delete_order" not in json.dumps(talk.adapter.transcript)
 

@@ -110,13 +110,13 @@ def test_keywords_that_a_narrow_dialect_lacks_are_described_in_words():
     }
 
 
-MIXED = [one if one % 2 else str(one) for one in range(8_000)]
+MIXED = [number if number % 2 else str(number) for number in range(8_000)]
 COSTLY: dict[str, dict[str, Any]] = {
     "many schemas": {"a": {"anyOf": [{}] * 30_000}},
     "types of several types": {"a": {"type": MIXED}},
     "names of several types": {"a": {"required": MIXED}},
     "dependencies of several types": {"a": {"dependencies": {"b": MIXED}}},
-    "names that are alike": {chr(0x4E00 + one): {} for one in range(10_000)},
+    "names that are alike": {chr(0x4E00 + number): {} for number in range(10_000)},
 }
 
 
