@@ -10,7 +10,6 @@ from sentences import anchors, normative_sentences
 from tools_search_spec import ExclusionKind, Level, Requirement, Role, advice, base_rules, requirements, retired
 
 CHECK = re.compile(r"tools-search-(server|client)-[a-z]+(?:-[a-z]+)*")
-PLANNED = re.compile(r"tools-search-(?:server|client)-[a-z]+(?:-[a-z]+)*")
 REASON = re.compile(r"[A-Z].*\.")
 ROW = re.compile(r"[RB]-[A-Z]+-\d{2}")
 PARTIES = {"server": {"server"}, "client": {"client"}, "both": {"server", "client"}}
@@ -59,18 +58,12 @@ def test_a_row_has_either_checks_or_a_reason_of_a_known_kind():
 
 def is_checked(row: Requirement) -> bool:
     named = bool(row.checks) and all(CHECK.fullmatch(check) for check in row.checks)
-    return named and row.excluded is None and row.kind is None and row.planned is None
+    return named and row.excluded is None and row.kind is None
 
 
 def is_excluded(row: Requirement) -> bool:
     reasoned = row.excluded is not None and bool(REASON.fullmatch(row.excluded)) and row.kind in get_args(ExclusionKind)
     return reasoned and not row.checks
-
-
-def test_a_gap_of_the_suite_names_the_check_that_is_to_close_it_and_nothing_else_does():
-    planned = {row.id: row.planned or "" for row in requirements() if row.kind == "framework-gap"}
-    assert not [row for row, check in planned.items() if not PLANNED.fullmatch(check)]
-    assert not [row.id for row in requirements() if row.planned and row.kind != "framework-gap"]
 
 
 def test_a_rule_is_decided_by_checks_of_whom_it_binds():

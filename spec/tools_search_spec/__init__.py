@@ -112,7 +112,7 @@ Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT"]
 Role = Literal["server", "client", "both"]
 """The party that a sentence binds."""
 
-ExclusionKind = Literal["not-observable", "no-ground-truth", "framework-gap"]
+ExclusionKind = Literal["not-observable", "no-ground-truth"]
 """Why no check decides a sentence; the head of `requirements.yaml` says what each means."""
 
 _DATA: Final = files(__name__)
@@ -142,8 +142,6 @@ class Requirement(_Row):
     """Why no check decides it; `None` if one does."""
     kind: ExclusionKind | None = None
     """The kind of exclusion; `None` if it is not excluded."""
-    planned: str | None = None
-    """Id of the check that a later release will have, for a gap of the suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
