@@ -66,6 +66,14 @@ class Fault:
         """Return what the gate takes for the client's declaration."""
         return declared
 
+    def bound_to(self, method: str, query: str) -> str:
+        """Return what cursors of a method are bound to in place of the query: faults are of tools."""
+        return self.bound(query) if method == SEARCH else query
+
+    def bound(self, query: str) -> str:
+        """Return what cursors are bound to in place of the query."""
+        return query
+
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         """Refuse a modern HTTP request for its headers."""
         named = {name.lower(): value for name, value in headers.items()}

@@ -280,13 +280,11 @@ class CursorOfListServedToItsName(_Cursors):
 
 
 def _cursor_bound_to(alike: Callable[[str], object]) -> type[Fault]:
-    """Make a fault that compares queries by what is `alike` of them, and goes on with the one of the cursor."""
+    """Make a fault that binds cursors to what is `alike` of queries, so that queries alike get equal cursors."""
 
-    class CursorBound(_Cursors):
-        def params(self, params: Json) -> Json:
-            issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
-            foreign = issued is None or issued == "tools/list" or not isinstance(query, str)
-            return params if foreign or alike(str(query)) != alike(str(issued)) else {**params, "query": issued}
+    class CursorBound(Fault):
+        def bound(self, query: str) -> str:
+            return repr(alike(query))
 
     return CursorBound
 

@@ -189,15 +189,15 @@ class Miniature:
 
     def searched(self, params: Json) -> Json:
         query, limit = self.query_of(params), self.limit_of(params)
-        ranked = self.ranked(query)
+        ranked, bound = self.ranked(query), self.fault.bound_to(self.method, query)
         start = 0
         if "cursor" in params:
             if not isinstance(params["cursor"], str):
                 raise invalid("cursor", "no string")
-            start = int(self.opened(params["cursor"], query))
+            start = int(self.opened(params["cursor"], bound))
         page: Json = {self.member: [self.hit(number, score) for score, number in ranked[start : start + limit]]}
         if start + limit < len(ranked):
-            page["nextCursor"] = self.sealed(start + limit, query)
+            page["nextCursor"] = self.sealed(start + limit, bound)
         return page
 
     def query_of(self, params: Json) -> str:

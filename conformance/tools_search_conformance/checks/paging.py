@@ -49,6 +49,8 @@ _TO_FULL_WIDTH: Final = 0xFEE0
 """From a printable ASCII character to its full-width form, which NFKC makes the same."""
 _LONG_QUERY: Final = 1024
 _OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
+# Symbols are no terms. They tell queries apart that were sent before.
+_MARKS: Final = (" \u21a9\u2318", " \u2318\u21a9", " \u2325\u21a9")
 _REPLICA_PAGES: Final = 4
 _DIFFER: Final = "the same request returns different sequences, so limits cannot be compared; see deterministic"
 _BOUND_PAGES: Final = (3, 4, 5)
@@ -746,12 +748,25 @@ async def _is_followed(bench: Bench, first: Exchange) -> bool:
 
 
 async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) -> None:
-    """Expect a cursor of `query`, if it has several pages, to be refused with each of the other queries."""
+    """Expect a cursor of `query`, if it has several pages, to be refused with each of the other queries.
+
+    A server that binds cursors to less than the query issues one cursor for several queries. Where an earlier search
+    for another query has returned it too, it is genuine for both, so that only queries never sent before can tell.
+    """
+    for mark in ("", *_MARKS):
+        issued = await _refused_with_new(bench, f"{query}{mark}", [f"{other}{mark}" for other in others])
+        others = [other.removesuffix(mark) for other in issued]
+        if not others:
+            return
+
+
+async def _refused_with_new(bench: Bench, query: str, others: Sequence[str]) -> list[str]:
+    """Do so for the queries that were not issued the same cursor, and return the others."""
     params = {"query": query, "limit": 1}
     first = await bench.server.search(params)  # other checks judge whether it is served
     cursor: Any = (first.result or {}).get("nextCursor")
     if cursor is None or (cursor == "" and not await _is_followed(bench, first)):
-        return
+        return []
     unused: list[JsonObject] = [{**params, "cursor": cursor}]
 
     async def issue() -> JsonObject:
@@ -766,6 +781,7 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
         ]
 
     await bench.refused_cursors(issue, vary)
+    return [other for other in others if other != query and bench.recorder.has_issued(bench.method, other, cursor)]
 
 
 @server_check(
