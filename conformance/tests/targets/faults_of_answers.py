@@ -190,6 +190,14 @@ descriptions_trimmed = wrong_items(lambda tool: _described(tool, str.strip))
 descriptions_composed = wrong_items(lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
 
 
+@wrong_items
+def descriptions_of_parameters_cut(tool: Json) -> Json:
+    """Cuts them off where only a long catalog entry reaches."""
+    schema = member(tool, "inputSchema")
+    cut = {name: _described(held, lambda text: text[:2000]) for name, held in member(schema, "properties").items()}
+    return {**tool, "inputSchema": {**schema, "properties": cut}} if "properties" in schema else tool
+
+
 @wrong_result
 def later_hits_summarized(params: Json, result: Json) -> Json:
     """Defines the ten best in full."""
@@ -492,6 +500,9 @@ zeros_left_out = wrong_items(
 empty_titles_left_out = wrong_items(lambda tool: tool if tool.get("title") != "" else without(tool, "title"))
 plain_meta_left_out = wrong_items(
     lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if "/" in key}}
+)
+null_meta_left_out = wrong_items(
+    lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if value is not None}}
 )
 second_icons_left_out = wrong_items(lambda tool: {**tool, "icons": tool["icons"][:1]} if "icons" in tool else tool)
 

@@ -343,6 +343,16 @@ class CallsUnauthorized(Fault):
         return {"type": "text", "text": json.dumps({"name": params["name"], "arguments": {}})}
 
 
+class CallsOfReadOnlyTools(CallsUnauthorized):
+    """Calls every tool that says it changes nothing, hidden ones included."""
+
+    def forbidden(self) -> set[str]:
+        harmless = {
+            t["name"] for t in served_catalog()["tools"] if member(t, "annotations").get("readOnlyHint") is True
+        }
+        return super().forbidden() & harmless
+
+
 class PromptsUnauthorized(CallsUnauthorized):
     """Returns every prompt, hidden ones included."""
 
@@ -671,6 +681,14 @@ class AnswersKeptForTheRestricted(AnswersKeptForAllCallers):
     def result(self, params: Json, result: Json) -> Json:
         restricted = getattr(self.caller, "token", "") in member(served_catalog(), "hidden")
         return super().result(params, result) if restricted else result
+
+
+class AnswersKeptByTokensWithoutCase(AnswersKeptForTheRestricted):
+    """Keeps answers for each of these callers, whose tokens it compares without their case."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        token = getattr(self.caller, "token", "").lower()
+        return super().result({**params, "query": f"{token} {params['query']}"}, result)
 
 
 class AddedToolInBrief(_Changes):

@@ -378,6 +378,19 @@ class StdoutBanner(Fault):
             print("Miniature 1.0, ready", flush=True)  # noqa: T201
 
 
+class LimitOfManyDigitsRefused(Fault):
+    """Takes a limit of many digits for a text."""
+
+    def lines(self, stdin: BinaryIO) -> Iterator[bytes]:
+        return map(self._read, stdin)
+
+    def body(self, stream: BufferedIOBase, length: int) -> bytes:
+        return self._read(stream.read(length))
+
+    def _read(self, data: bytes) -> bytes:
+        return re.sub(rb'"limit":([\d.]{20,})', rb'"limit":"\1"', data)
+
+
 class _ReadsChunks(Fault):
     """Reads all that is in the pipe."""
 

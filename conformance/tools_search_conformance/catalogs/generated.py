@@ -70,7 +70,7 @@ _RICH: Final[JsonObject] = {
     "inputSchema": {
         "type": "object",
         "properties": {
-            "constructor": {"type": "string", "description": "<em>&</em>" * 100},
+            "constructor": {"type": "string", "description": "<em>&</em>" * 300},
             "__proto__": {"type": "object", "properties": {}},
             "toString": {"enum": [f"value {number}" for number in range(120)]},
             "": {"default": ["twice", "twice", "b", "a"], "maximum": 4_294_967_297, "multipleOf": 0.0000125},
@@ -86,6 +86,7 @@ _RICH: Final[JsonObject] = {
         "com.example/empty": {},
         "com.example/list": [],
         "com.example/false": False,
+        "com.example/null": None,
         "io.github.tools-search/tools-search.kept": {"group": "beside"},
     },
 }

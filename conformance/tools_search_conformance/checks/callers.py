@@ -92,6 +92,7 @@ def _hidden(primitive: Primitive) -> list[JsonObject]:
             " and out of sight.",
             _meta={EXTENSION_ID: {"group": "what is hidden"}},
             **({} if number or primitive.key == "name" else {"name": name_of(_SHARED_NAME)}),
+            **({"annotations": {"readOnlyHint": True}} if primitive is TOOLS and number == _NUMBERS[-1] else {}),
         )
         for number in _NUMBERS
     ]
@@ -360,7 +361,7 @@ async def _comes_true(condition: Callable[[], Awaitable[bool]], seconds: float) 
 
 async def _expect_restrictions_told_apart(bench: Bench) -> None:
     """Expect each of two callers who see different halves of the items to find only their half."""
-    halves = {f"{_TOKEN}{number}": WORDS[number::2] for number in range(2)}
+    halves = {f"{_TOKEN}{letter}": WORDS[number::2] for number, letter in enumerate("aA")}  # tokens have a case
     hidden = {token: [key_of(each, word) for each in PRIMITIVES for word in half] for token, half in halves.items()}
     bench.place(_HALVES, document_of(_visible, hidden=hidden))
     for token, keys in hidden.items():

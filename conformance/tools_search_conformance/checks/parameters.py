@@ -56,7 +56,10 @@ _LARGE_LIMITS: Final[tuple[Any, ...]] = (
 _LARGEST: Final = 2**53 - 1
 _SPELLED_LIMITS: Final = tuple(
     (spelled, value)
-    for value, spellings in ((3, ("3", "3.0", "3e0", "3E+0", "0.3e1", "30e-1", "3.000")), (1, ("1.0",)))
+    for value, spellings in (
+        (3, ("3", "3.0", "3e0", "3E+0", "0.3e1", "30e-1", "3.000", f"3.{'0' * 30}")),
+        (1, ("1.0",)),
+    )
     for spelled in map(Spelled, spellings)
 )
 _OF_NOTHING: Final[JsonObject] = {"query": "anything"}

@@ -39,7 +39,7 @@ _MAX_WHOLE_PAGES: Final = 22
 """As many pages of 50 as it takes to go beyond `_COUNTED`."""
 _COUNTED: Final = 1024
 """The last power of two that positions in the largest catalogs reach."""
-_NAMED: Final = 30
+_NAMED: Final = 40
 _NAMED_OF_MANY: Final = 10
 _LISTED_AGAIN: Final = 200
 _SURVEY_LIMITS: Final = (3, 7)

@@ -159,7 +159,7 @@ class Survey:
     @property
     def pages(self) -> Iterator[Page]:
         """Yield every page of search results."""
-        yield from (page for walk in (*self.walks, *self.wholes) for page in walk.pages)
+        yield from (page for walk in (*self.walks, *self.wholes, *self.shared) for page in walk.pages)
         for name, exchange in self.named:
             with suppress(UnverifiableError):  # the searches by name show whether it is a page at all
                 yield read_page(exchange, name)
