@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import tools_search_hosts as hosts
+from tools_search_hosts.counts import number_of
 
 from tools_search_client.text import printable
 
@@ -123,6 +124,8 @@ class ServerError(ToolsSearchClientError):
     """A server failed to do its part."""
 
     kind: ClassVar[FailureKind]
+    listed: tuple[Any, ...] = ()
+    """What the server had listed before a later page of its list failed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
@@ -227,7 +230,7 @@ class InvalidServerResultError(ServerError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a server contributed nothing to an answer."""
+    """Why a server contributed nothing to an answer, or only a part."""
 
     kind: FailureKind
     message: str
@@ -235,12 +238,17 @@ class Failure:
     """The JSON-RPC error code if the server refused."""
     challenge: Challenge | None = None
     """What the server asks for if the kind is `unauthorized`."""
+    listed: int = 0
+    """How many items the server listed before a later page of its list failed. The answer contains them."""
 
     @classmethod
     def of(cls, error: ServerError | HostError) -> Failure:
         """Return the failure for an error."""
         code = error.code if isinstance(error, ServerRefusedError) else None
-        return cls(error.kind, str(error), code, error.challenge if isinstance(error, UnauthorizedError) else None)
+        challenge = error.challenge if isinstance(error, UnauthorizedError) else None
+        listed = len(error.listed) if isinstance(error, ServerError) else 0
+        text = f"its list broke off after {number_of(listed, 'entry', 'entries')}: {error}" if listed else str(error)
+        return cls(error.kind, text, code, challenge, listed)
 
     def __str__(self) -> str:
         return self.message

@@ -95,7 +95,7 @@ class FederatedAnswer:
 
     @property
     def failed(self) -> dict[str, Failure]:
-        """The servers that are missing from the answer, each with the reason."""
+        """The servers of which all or a part is missing from the answer, each with the reason."""
         return {report.server: report.failure for report in self.servers if report.failure is not None}
 
 

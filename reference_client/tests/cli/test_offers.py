@@ -13,6 +13,8 @@ from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Write, command_line
 
+ARCHIVE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "archive.py"
+
 
 @pytest.fixture
 def notes(write_configuration: Write, notes_servers: dict[str, HttpTarget]) -> Path:
@@ -67,6 +69,26 @@ def test_a_prompt_is_not_requested_without_the_arguments_that_it_needs(run: Run,
     outcome = run("prompts", "ann:summary", "size=3", "--config", notes)
     assert (outcome.code, outcome.output) == (2, "")
     assert outcome.errors.endswith("Error: ann__summary needs length: it takes length\n")
+
+
+@pytest.mark.parametrize("arguments", [["tools"], ["prompts"], ["resources"], ["search", "--prompts", "letter"]])
+def test_what_a_list_that_broke_off_had_so_far_is_printed_with_what_went_wrong(
+    run: Run, write_configuration: Write, tmp_path: Path, arguments: list[str]
+):
+    names = [f"letter_{number}" for number in range(4)]
+    long = {
+        "page": 2,
+        "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names],
+        "prompts": [{"name": name} for name in names],
+        "resources": [{"name": name, "uri": f"letter:{name}"} for name in names],
+        "faults": {f"{kind}/list 2": -32603 for kind in ("tools", "prompts", "resources")},
+    }
+    (tmp_path / "long.json").write_text(json.dumps(long))
+    long_server = {"command": sys.executable, "args": [str(ARCHIVE), str(tmp_path / "long.json")]}
+    outcome = run(*arguments, "--config", write_configuration({"long": long_server}))
+    assert outcome.code == 0
+    assert [name in outcome.output for name in names] == [True, True, False, False]
+    assert "long failed: its list broke off after 2 entries: no (-32603)" in outcome.errors
 
 
 def test_resources_and_templates_are_listed_and_one_is_read(run: Run, notes: Path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -35,6 +37,7 @@ from tools_search_hosts import HttpTarget, Rule, ServerEntry, StdioTarget, Tools
 
 pytestmark = pytest.mark.anyio
 
+ARCHIVE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "archive.py"
 MISSING = StdioTarget("/nowhere/program")
 
 
@@ -244,6 +247,30 @@ async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open
         told = await session.search(server_name="gone")
         assert (told.is_error, "Not reachable at present: gone (" in told.text) == (True, True)
         assert (await session.search(query="add two numbers")).loaded[0] == "plain__add_numbers"
+
+
+async def test_tools_that_a_server_listed_before_its_list_broke_off_can_be_found_and_none_is_taken_for_gone(
+    talk_to: Open, tmp_path: Path
+):
+    file = tmp_path / "long.json"
+    tools = [{"name": f"make_{word}", "inputSchema": {"type": "object"}} for word in ("alpha", "beta", "gamma")]
+    long: dict[str, Any] = {"tools": tools, "page": 1, "quiet": True}
+    broken = {"faults": {"tools/list 2": -32603}}
+    file.write_text(json.dumps(long | broken))
+    async with talk_to(ServerEntry("long", StdioTarget(sys.executable, (str(ARCHIVE), str(file))))) as session:
+        begun = await session.state.begin_turn()
+        assert begun.failed["long"].message.startswith("its list broke off after 2 entries: ")
+        assert "- long (2 tools, others not reachable at present): make_alpha, make_beta" in session.state.manifest
+        assert (await session.search(query="beta")).loaded == ("long__make_beta",)
+        file.write_text(json.dumps(long))
+        assert not (await session.state.begin_turn()).failed
+        assert (await session.search(query="gamma")).loaded == ("long__make_gamma",)
+        # The first tool is renamed, and the third is not listed this time.
+        first = {**tools[0], "name": "make_delta"}
+        file.write_text(json.dumps(long | broken | {"tools": [first, *tools[1:]]}))
+        assert (await session.state.begin_turn()).failed
+        assert (await session.forward("long__make_gamma")).tool.name == "long__make_gamma"
+        assert (await session.search(query="delta")).loaded == ("long__make_delta",)
 
 
 async def test_a_server_that_fails_only_when_a_tool_is_looked_up_is_named_with_the_reason(talk_to: Open, liar: Any):

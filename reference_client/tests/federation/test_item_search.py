@@ -24,6 +24,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.servers.connection import ConnectionOptions
+from tools_search_client.servers.discovery import DiscoveryOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -204,6 +205,74 @@ async def test_servers_that_fail_are_named_and_the_others_answer_in_time(opened:
         "looping": "invalid-result",
         "gone": "unavailable",
     }
+
+
+LONG: dict[str, Any] = {
+    "page": 2,
+    "tools": [{"name": f"send_letter_{number}", "inputSchema": {"type": "object"}} for number in range(6)],
+    "resources": [{"uri": f"letter:{number}", "name": f"letter {number}"} for number in range(6)],
+    "resourceTemplates": [{"uriTemplate": f"letter:{number}/{{page}}", "name": "letter"} for number in range(6)],
+    "prompts": [{"name": f"letter_{number}"} for number in range(6)],
+}
+"""A server that lists in pages."""
+
+IMPATIENT = ConnectionOptions(discovery=DiscoveryOptions(request_timeout=2))
+
+SEARCHES: dict[str, Callable[[Federation], Any]] = {
+    "tools/list": lambda servers: servers.search("letter"),
+    "resources/list": lambda servers: servers.search_resources("letter"),
+    "resources/templates/list": lambda servers: servers.search_resource_templates("letter"),
+    "prompts/list": lambda servers: servers.search_prompts("letter"),
+}
+LISTS: dict[str, Callable[[Federation], Any]] = {
+    "tools/list": lambda servers: servers.list(),
+    "resources/list": lambda servers: servers.resources(),
+    "resources/templates/list": lambda servers: servers.resource_templates(),
+    "prompts/list": lambda servers: servers.prompts(),
+}
+
+
+@pytest.mark.parametrize("method", LISTS)
+@pytest.mark.parametrize(
+    ("fault", "kind", "options"),
+    [
+        (-32603, "refused", FederationOptions()),
+        ({"result": {"resultType": "complete"}}, "invalid-result", FederationOptions()),
+        ("exit", "unavailable", FederationOptions()),
+        ("mute", "timeout", FederationOptions(deadline=math.inf, connection=IMPATIENT)),
+        ("mute", "timeout", FederationOptions(deadline=2)),
+    ],
+)
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_what_a_server_listed_before_a_later_page_failed_is_kept_and_reported_as_incomplete(
+    write: Any, legacy: bool, method: str, fault: Any, kind: str, options: FederationOptions
+) -> None:
+    # With searches that are refused, so that it is listed in their place.
+    refused = {f"{name.removesuffix('list')}search": -32601 for name in LISTS}
+    spec: dict[str, Any] = LONG | {"legacy": legacy, "settings": {"resources": {}, "prompts": {}}}
+    configuration = Configuration((write("long", spec | {"faults": {f"{method} 4": fault, **refused}}),))
+    answers: list[Any] = []
+    with anyio.fail_after(60):
+        for asks in (LISTS, SEARCHES):
+            async with open_federation(configuration, options) as servers:
+                answers.append(await asks[method](servers))
+    for answer in answers:
+        assert len(answer.tools if method == "tools/list" else answer.items) == 4
+        (report,) = answer.servers
+        assert report.hits == 4
+        assert (report.failure.kind, report.failure.listed) == (kind, 4)
+        assert report.failure.message.startswith("its list broke off after 4 entries: ")
+
+
+@pytest.mark.parametrize("method", LISTS)
+async def test_a_list_that_broke_off_is_read_again_by_the_next_request(write: Any, method: str) -> None:
+    with anyio.fail_after(60):
+        async with open_federation(Configuration((write("long", LONG | {"faults": {f"{method} 2": -1}}),))) as servers:
+            first = await LISTS[method](servers)
+            write("long", LONG)
+            second = await LISTS[method](servers)
+    assert [answer.servers[0].hits for answer in (first, second)] == [2, 6]
+    assert (len(first.failed), len(second.failed)) == (1, 0)
 
 
 async def test_what_the_query_identifies_comes_first_and_equal_uris_of_two_servers_stay_apart(opened: Any) -> None:

@@ -54,7 +54,8 @@ _LEVELS: Final = (None, _MANY_NAMES, _NAMES_OF_MANY, 3, 2, 1, 0)
 
 def _entry(offer: ServerOffer, most_names: int | None) -> str:
     if offer.failure is not None:
-        size = "not reachable at present"
+        known = f"{_tools(len(offer.tools))}, others " if offer.failure.listed and offer.tools else ""
+        size = f"{known}not reachable at present"
     elif offer.tools is not None:
         size = _tools(len(offer.tools))
     else:

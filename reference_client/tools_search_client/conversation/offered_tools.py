@@ -113,7 +113,7 @@ class OfferedTools:
         if toolset == state.toolset:
             before = {offer.name: offer for offer in state.catalog.servers}
             servers = (
-                offer if offer.failure is None else replace(before.get(offer.name, offer), failure=offer.failure)
+                offer if offer.failure is None else _as_before(before.get(offer.name, offer), offer)
                 for offer in catalog.servers
             )
             catalog = replace(catalog, servers=tuple(servers))
@@ -374,6 +374,14 @@ class OfferedTools:
         tools = tuple(tool for tool in answer.tools if self.shows(tool) and is_for_model(tool.tool))
         # The unknown words are only valid if no tool was hidden.
         return replace(answer, tools=tools, unknown=answer.unknown if len(tools) == len(answer.tools) else ())
+
+
+def _as_before(before: ServerOffer, failing: ServerOffer) -> ServerOffer:
+    """Return what a failing server offered before, with the tools that it has listed before it failed."""
+    if before.tools is None or not failing.tools:
+        return replace(before, failure=failing.failure)
+    tools = {tool.name: tool for tool in (*before.tools, *failing.tools)}
+    return replace(failing, tools=tuple(tools.values()))
 
 
 def _fused(query: str, here: Sequence[FoundTool], there: Sequence[FoundTool], ranker: Ranker) -> Sequence[FoundTool]:

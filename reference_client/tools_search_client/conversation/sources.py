@@ -31,7 +31,7 @@ from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import LISTING, Federation
 from tools_search_client.found import Found, FoundTool
-from tools_search_client.servers.discovery import ServerTools, list_as_found
+from tools_search_client.servers.discovery import ServerTools, as_found, list_as_found
 
 _MAX_TOPICS: Final = 50
 
@@ -139,12 +139,14 @@ class FederationSource:
         entries = {entry.name: entry for entry in self.configuration.servers}
         rules = {name: rule for name in entries if (rule := toolset.rule(name)) is not None}
 
+        def shown(name: str, found: Found) -> Found:
+            return replace(found, tools=tuple(hit for hit in found.tools if rules[name].shows(hit.tool.name)))
+
         async def ask(name: str, tools: ServerTools) -> Found:
             """Return every tool that the rule shows; for a searched server, nothing and the mode `search`."""
             rule = rules[name]
             if self._is_to_be_listed(entries[name], tools):
-                every = await list_as_found(tools)
-                return replace(every, tools=tuple(hit for hit in every.tools if rule.shows(hit.tool.name)))
+                return shown(name, await list_as_found(tools))
             if rule.excludes:
                 return Found((), "search")
             # A small search for each tool that the rule names is as good as a listing, because no other tools are
@@ -158,7 +160,12 @@ class FederationSource:
                 return "tools/list"
             return None if rules[name].excludes else "tools/search"
 
-        question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
+        question = Question(
+            ask,
+            subject=lambda name: ("survey", self._discovery, rules[name]),
+            method=method,
+            partly=lambda name, listed: shown(name, as_found(listed)),
+        )
         answers = await self.federation.survey(question, servers=self._present(rules), deadline=self._deadline)
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
@@ -221,8 +228,8 @@ class FederationSource:
             return replace(offer, failure=answer.failure)
         info, settings = answer.tools.info, answer.tools.settings
         offer = replace(offer, instructions=(info and info.description) or answer.tools.instructions or "")
-        if answer.value is not None and answer.value.mode == "list":
-            return replace(offer, tools=answer.value.tools)
+        if answer.value is not None and answer.value.mode == "list" and not is_slow_list:
+            return replace(offer, tools=answer.value.tools, failure=answer.failure)
         size = None if settings is None else settings.catalog_size
         topics = (settings.topics if settings else None) or list(self._groups.get(entry.name, {}))
         return replace(

@@ -104,13 +104,20 @@ class Question(Generic[Value]):
     method: Callable[[str, ServerTools], Method | None]
     """Returns the method used for the named server; `None` if nothing has to be sent."""
 
+    partly: Callable[[str, tuple[Any, ...]], Value] | None = None
+    """Returns the value of the named server's answer from what it listed before a later page of its list failed, or was
+    late."""
+
+    primitive: Primitive[Any] = TOOLS
+    """What is listed."""
+
     ends_early: bool = False
     """Whether to stop waiting for a search that takes much longer than the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Value]):
-    """One server's answer: a value or a failure."""
+    """One server's answer: a value or a failure, or both if a later page of its list failed or was late."""
 
     server: str
     milliseconds: float
@@ -121,7 +128,7 @@ class Answer(Generic[Value]):
 
     @property
     def failure(self) -> Failure | None:
-        """Why there is no value."""
+        """Why there is no value, or only a part of it."""
         return self.error and Failure.of(self.error)
 
     def report(
@@ -348,6 +355,8 @@ class Fanout:
                 value = await asked.question.ask(asked.name, tools)
             except (ServerError, HostError) as own:
                 error = own
+                if isinstance(own, ServerError) and own.listed and asked.question.partly is not None:
+                    value = asked.question.partly(asked.name, own.listed)
             except Exception as unforeseen:  # one server's failure must not lose the other servers' answers
                 _logger.exception("unexpected error while asking %r", asked.name)
                 reason = f"the answer cannot be used: {type(unforeseen).__name__}"
@@ -386,11 +395,14 @@ class Fanout:
             del late[key]
         doing = "starting" if asked.tools is None else "answering"
         message = f"still {doing} after {number_of(seconds, 'second')}{asked.server.supervised.quotation()}"
-        error = ServerTimeoutError(message)
+        error, value = ServerTimeoutError(message), None
+        if asked.tools is not None and asked.question.partly is not None:
+            error.listed = asked.tools.discovery(asked.question.primitive).listed_so_far
+            value = asked.question.partly(asked.name, error.listed) if error.listed else None
         if asked.record is not None and not asked.is_late:
             asked.record.note_late(asked.began, error, self._backoff, deadline)
         asked.is_late = True
-        return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, None, error)
+        return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, value, error)
 
     def _worth_waiting_until(self, asked: Sequence[_Asked[Any]], began: float, deadline: float) -> float:
         """Return until when to wait for the slowest server; a time in the past if all have answered."""

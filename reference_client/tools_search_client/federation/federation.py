@@ -87,6 +87,7 @@ from tools_search_client.servers.discovery import (
     DiscoveryOptions,
     ServerTimes,
     ServerTools,
+    as_found,
     list_as_found,
     require_request,
 )
@@ -589,12 +590,17 @@ class Federation:
 
         async def ask(server: str, tools: ServerTools) -> Answered:
             answered = await tools.discovery(primitive).search_or_list(query, limit)
-            if answered.mode == "list":  # learned here, so that tools that the ranker rejects only fail this server
-                together.learn(server, answered.items)
-            return answered
+            return listed(server, answered.items, answered) if answered.mode == "list" else answered
+
+        def listed(server: str, items: tuple[Any, ...], answered: Answered | None = None) -> Answered:
+            # Learned here, so that tools that the ranker rejects only fail this server.
+            together.learn(server, items)
+            return answered or Answered("list", items)
 
         question = Question(
             ask,
+            partly=listed,
+            primitive=primitive,
             subject=lambda _: (primitive.method, query, limit),
             method=partial(_finding_method, primitive=primitive),
             ends_early=True,
@@ -603,11 +609,11 @@ class Federation:
         answered = {answer.server: answer.value for answer in answers if answer.value}
         # Read before the next wait, in which a server can be removed.
         identities = {server: self._identities[server] for server in answered}
-        listed = {server: number for server, number in identities.items() if answered[server].mode == "list"}
-        ranked = _with_ranks(await together.search(query, listed, limit))
+        are_listed = {server: number for server, number in identities.items() if answered[server].mode == "list"}
+        ranked = _with_ranks(await together.search(query, are_listed, limit))
         found: dict[str, Sequence[Any]] = {}
         for server, own in answered.items():
-            if server in listed:
+            if server in are_listed:
                 found[server] = [item for item in ranked if item.server == server]
                 continue
             found[server] = _with_ranks(
@@ -629,6 +635,8 @@ class Federation:
             lambda _, tools: tools.discovery(primitive).list(),
             subject=lambda _: primitive.list_method,
             method=lambda _, __: primitive.list_method,
+            partly=lambda _, items: items,
+            primitive=primitive,
         )
         answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
         offers = [
@@ -697,7 +705,12 @@ class Federation:
         async def ask(server: str, tools: ServerTools) -> Found:
             return named_among_servers(server, await question.ask(server, tools))
 
-        return await self._fanout.ask(replace(question, ask=ask), servers, deadline=self._within(deadline))
+        def partly(server: str, listed: tuple[Any, ...]) -> Found:
+            found = as_found(listed) if question.partly is None else question.partly(server, listed)
+            return named_among_servers(server, found)
+
+        asked = replace(question, ask=ask, partly=partly)
+        return await self._fanout.ask(asked, servers, deadline=self._within(deadline))
 
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
         """Return the tool named `name`, asking each server for the name that it would know."""

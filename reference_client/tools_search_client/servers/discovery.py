@@ -59,6 +59,7 @@ from tools_search_client.errors import (
     HostError,
     InvalidServerResultError,
     ServerBusyError,
+    ServerError,
     ServerRefusedError,
     ServerUnavailableError,
     require_kind,
@@ -112,6 +113,7 @@ async def list_everything(
     max_pages: int = _MAX_PAGES,
     max_items: int = 100_000,
     primitive: Primitive[Any] = TOOLS,
+    items: dict[str, Any] | None = None,
 ) -> Listing[Any]:
     """Return all pages of a list (`tools/list` by default) as one listing.
 
@@ -119,11 +121,19 @@ async def list_everything(
     left out and counted, and so are repetitions within a page; between pages, they are due to a change of the list. A
     list that exceeds the limits on pages or items counts as endless.
 
+    Args:
+        fetch: Requests a page.
+        max_pages: The limit on pages.
+        max_items: The limit on items.
+        primitive: The kind of item.
+        items: Gets the items by key, page by page, so that the caller has them if a later page fails; none of a list
+            that has no end.
+
     Raises:
         InvalidServerResultError: A cursor was repeated, or the list exceeds its limits.
     """
     pages: list[ListedPage | _ItemsPage] = []
-    items: dict[str, Any] = {}
+    items = {} if items is None else items
     repeated = 0
 
     async def read_page(cursor: str | None) -> str | None:
@@ -134,11 +144,13 @@ async def list_everything(
         repeated += len(getattr(result, to_snake(primitive.member))) - len(own)
         for key, item in own.items():
             items.setdefault(key, item)
-        if result.next_cursor is not None and len(items) > max_items:
-            raise InvalidServerResultError(f"{primitive.list_method} has no end after {len(items)} {primitive.member}")
+        if result.next_cursor is not None and (count := len(items)) > max_items:
+            items.clear()
+            raise InvalidServerResultError(f"{primitive.list_method} has no end after {count} {primitive.member}")
         return result.next_cursor
 
     if problem := await follow_cursors(read_page, max_pages):
+        items.clear()
         raise InvalidServerResultError(f"{primitive.list_method} {problem}")
     results = [page.result for page in pages]
     return Listing(
@@ -325,12 +337,20 @@ class Discovery:
         self._deadline = deadline
         self._kept = _Kept()
         self._listing_turn = anyio.Lock()
+        self._reading: tuple[str, dict[str, Any]] | None = None
+        """The authorization for which the list is being read, and the items read so far, by key."""
 
     @property
     def mode(self) -> Mode:
         """How the next search will be made, unless it fails."""
         is_listed = self.settings is None or anyio.current_time() < self._kept.listed_until
         return "list" if is_listed else "search"
+
+    @property
+    def listed_so_far(self) -> tuple[Any, ...]:
+        """The items of the pages that have been read if the list is being read, for the current authorization."""
+        authorization, items = self._reading or ("", {})
+        return tuple(items.values()) if authorization == self._options.authorization() else ()
 
     @property
     def left_out(self) -> int:
@@ -359,7 +379,8 @@ class Discovery:
         """Return everything in the server's order, except invalid definitions (see `left_out`).
 
         Raises:
-            ServerError: The server failed, or its listing has no end.
+            ServerError: The server failed, or its listing has no end. If a later page failed, the error has the items
+                of the earlier ones (`listed`).
         """
         return (await self._listing()).items
 
@@ -421,15 +442,23 @@ class Discovery:
         return error.code in _BROKEN and (self.mode == "list" or is_cheap)
 
     async def _listing(self) -> Listing[Any]:
-        partition = self._options.authorization()
-        # One caller reads the list, and the others wait for it, each until its own deadline.
-        async with self._deadline(self._options.request_timeout), self._listing_turn:
-            # The state from before the listing, so that a list that changes meanwhile is read again.
-            kept = self._kept
-            listing = kept.listings.get(_LISTING, partition=partition)
-            if listing is not None:
-                return listing
-            listing = await self._listed()
+        partition, read = self._options.authorization(), dict[str, Any]()
+        try:
+            # One caller reads the list, and the others wait for it, each until its own deadline.
+            async with self._deadline(self._options.request_timeout), self._listing_turn:
+                # The state from before the listing, so that a list that changes meanwhile is read again.
+                kept = self._kept
+                listing = kept.listings.get(_LISTING, partition=partition)
+                if listing is not None:
+                    return listing
+                self._reading = partition, read
+                try:
+                    listing = await self._listed(read)
+                finally:
+                    self._reading = None
+        except ServerError as error:
+            error.listed = tuple(read.values())
+            raise
         self._kept.left_out = listing.left_out
         ttl = self._options.listing_ttl or math.inf
         is_modern = self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -438,11 +467,11 @@ class Discovery:
         kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
         return listing
 
-    async def _listed(self) -> Listing[Any]:
+    async def _listed(self, read: dict[str, Any]) -> Listing[Any]:
         primitive, capabilities = self.primitive, self._client.server_capabilities
         if primitive is TOOLS:
             try:
-                return await list_everything(partial(list_page, self._client))
+                return await list_everything(partial(list_page, self._client), items=read)
             except MCPError as error:
                 # A server that only has prompts or resources may not know `tools/list`.
                 if error.code != METHOD_NOT_FOUND or capabilities.tools is not None:
@@ -452,7 +481,7 @@ class Discovery:
             return Listing((), None, "public")
         try:
             fetch = partial(_list_items, self._client, primitive)
-            return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive)
+            return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive, items=read)
         except MCPError as error:
             # Templates are optional, and there is no capability for them.
             if primitive is not RESOURCE_TEMPLATES or error.code != METHOD_NOT_FOUND:
@@ -561,7 +590,8 @@ class ServerTools:
         """Return all tools in the server's order, except those with invalid definitions (see `left_out`).
 
         Raises:
-            ServerError: The server failed, or its list is endless.
+            ServerError: The server failed, or its list is endless. If a later page failed, the error has the tools of
+                the earlier ones (`listed`).
         """
         return await self.discovery().list()
 
@@ -687,4 +717,9 @@ def require_request(query: str, limit: int) -> None:
 
 async def list_as_found(tools: ServerTools) -> Found:
     """Return all of a server's tools as an answer, in the server's order."""
-    return Found(tuple(FoundTool(tool.name, "", tool) for tool in await tools.list()), "list")
+    return as_found(await tools.list())
+
+
+def as_found(tools: Sequence[Tool]) -> Found:
+    """Return listed tools as an answer."""
+    return Found(tuple(FoundTool(tool.name, "", tool) for tool in tools), "list")

@@ -302,6 +302,32 @@ async def test_a_server_whose_search_fails_later_makes_its_page_fail(searching: 
     assert "'library'" in failed.value.message
 
 
+@EVERY_ERA
+@pytest.mark.parametrize("fault", [-32603, "mute"])
+async def test_what_a_server_listed_before_a_later_page_failed_is_found_and_the_log_says_that_more_is_missing(
+    searching: Any, caplog: pytest.LogCaptureFixture, mode: str, fault: Any
+) -> None:
+    faults = {f"{method} 2": fault for method in ("resources/list", "resources/templates/list", "prompts/list")}
+    long: dict[str, Any] = {
+        "page": 2,
+        "resources": [{"uri": f"letter:{number}", "name": f"letter {number}"} for number in range(3)],
+        "resourceTemplates": [{"uriTemplate": f"letter:{number}/{{page}}", "name": "letter"} for number in range(3)],
+        "prompts": [{"name": f"letter_{number}"} for number in range(3)],
+        "faults": faults,
+    }
+    with anyio.fail_after(60):
+        async with searching(mode, "resources", "prompts", long=long, handbook=HANDBOOK) as client:
+            found = [
+                len((await search_resources(client, "letter")).resources),
+                len((await search_resource_templates(client, "letter")).resource_templates),
+                len((await search_prompts(client, "letter")).prompts),
+            ]
+            listed = len((await client.list_resources()).resources)
+    assert (found, listed) == ([2, 2, 2], 2 + len(HANDBOOK["resources"]))
+    for noun in ("resource", "resource template", "prompt"):
+        assert f"long: its list of {noun}s broke off after 2: " in caplog.text
+
+
 async def test_a_cursor_of_one_search_is_refused_by_another(searching: Any) -> None:
     async with searching("auto", "resources", "prompts", handbook=HANDBOOK, notes=NOTES) as client:
         with anyio.fail_after(60):

@@ -3,13 +3,15 @@
 The file is read again for each request. Its members, all optional:
 
     legacy      whether it speaks the protocol of 2025
-    resources, resourceTemplates, prompts
+    tools, resources, resourceTemplates, prompts
                 what it lists
+    page        how many of these it lists in a page; all by default
     count       how many resources it lists in place of these, made when they are asked for, in pages
     texts       what resources say, by URI; `null` reads as a blob
     settings    what it advertises of its searches
     found       the answers of its searches, by method: definitions in any order, whatever the query
-    faults      by method, or URI that is read: `endless`, `exit`, `mute`, the code of an error, or the answer itself
+    faults      by method, method and cursor (`prompts/list 2`), or URI that is read: `endless`, `exit`, `mute`, the
+                code of an error, or the answer itself
 
 The requests that it gets stand in `FILE.json.log`, a line for each. Standard library only.
 """
@@ -33,6 +35,7 @@ MEMBERS = {
     "prompts/search": "prompts",
 }
 PAGE = 5_000
+ANNOUNCE = {"name": "announce", "description": "Announces new lists", "inputSchema": {"type": "object"}}
 PIECE = "all work and no play " * 5_000
 
 
@@ -87,13 +90,14 @@ def answer(spec: dict[str, Any], method: str, params: dict[str, Any]) -> dict[st
             return {"contents": [content], **hints}
         case _ if method in MEMBERS:
             member = MEMBERS[method]
-            if method == "tools/list":
-                announce = {"name": "announce", "description": "Announces new lists", "inputSchema": {"type": "object"}}
-                return {member: [announce], **hints}
             if method == "resources/list" and "count" in spec:
                 return numbered(spec["count"], int(params.get("cursor", 0))) | hints
-            found = spec.get("found", {}).get(method, []) if method.endswith("/search") else spec.get(member, [])
-            return {member: found, **hints}
+            if method.endswith("/search"):
+                return {member: spec.get("found", {}).get(method, []), **hints}
+            listed = spec.get(member, [ANNOUNCE] if member == "tools" else [])
+            start = int(params.get("cursor", 0))
+            end = start + spec.get("page", len(listed))
+            return {member: listed[start:end], **({"nextCursor": str(end)} if end < len(listed) else {}), **hints}
         case _:
             return {}
 
@@ -106,6 +110,7 @@ def take(message: dict[str, Any]) -> None:
     if "id" not in message:
         return
     faults = spec.get("faults", {})
+    faulty = [key for key in (f"{method} {params.get('cursor')}", method, params.get("uri")) if key in faults]
     if method == ("server/discover" if spec.get("legacy") else "initialize"):
         send(id=message["id"], error={"code": -32601, "message": "Method not found"})
     elif method == "subscriptions/listen":
@@ -113,8 +118,8 @@ def take(message: dict[str, Any]) -> None:
         acknowledged = {"notifications": params["notifications"], "_meta": subscription}
         send(method="notifications/subscriptions/acknowledged", params=acknowledged)
         STREAMS[message["id"]] = params["notifications"]
-    elif (fault := faults.get(method, faults.get(params.get("uri")))) is not None:
-        misbehave(fault, message["id"])
+    elif faulty:
+        misbehave(faults[faulty[0]], message["id"])
     elif method == "tools/call":
         for stream in STREAMS:
             meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": stream}}

@@ -197,6 +197,8 @@ class Lists:
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
         """Return the prompts, resources or templates by key; none if the server has none or fails to list them.
 
+        If a later page fails, return those of the earlier pages.
+
         Returns the same object until they change.
         """
         if self.client is None:
@@ -211,16 +213,18 @@ class Lists:
             if anyio.current_time() < max(until, self._rests_until.get(kind, -math.inf)):
                 return entries
             changes, fault = self._changes, ""  # the number of changes announced so far
+            listed: list[Any] = []
             # A gateway announces the changes that it notices, but reads its servers' lists only when it is asked.
             is_announced = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
             seconds = math.inf if is_announced else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
-                    read = await self._read(self.client, kind, _LIST_SECONDS)
+                    read = await self._read(self.client, kind, _LIST_SECONDS, listed=listed)
                 # Keep the same object if nothing has changed, and so what was derived from it, such as an index.
                 entries = entries if [*read.items()] == [*entries.items()] else read
             except (ListingError, MCPError, TimeoutError) as error:
-                entries = {}
+                # Of a list that broke off, what came before is kept. One that breaks a rule or a limit is not used.
+                entries = {} if isinstance(error, ListingError) else (await usable_entries(listed, kind))[0]
                 seconds = _EXCESS_SECONDS if isinstance(error, ListingTooLargeError) else _FAILED_SECONDS
                 if isinstance(error, TimeoutError | ListingTooLargeError) or (
                     isinstance(error, MCPError) and timed_out(error)
@@ -229,7 +233,8 @@ class Lists:
                 # Templates are optional, and no capability announces them.
                 if kind is not RESOURCE_TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = explained(error) if isinstance(error, MCPError) else str(error)
-                    fault = f"its list of {_NOUNS[kind]}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
+                    how = f"broke off after {len(entries):,}" if entries else "failed"
+                    fault = f"its list of {_NOUNS[kind]}s {how}: {reason or f'it took more than {_LIST_SECONDS} s'}"
             if fault != self._faults.get(kind, ""):
                 if fault:
                     logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
@@ -267,10 +272,13 @@ class Lists:
         return any(known)
 
     async def _read(
-        self, client: Client, kind: Kind, page_seconds: float, most: int | None = None
+        self, client: Client, kind: Kind, page_seconds: float, most: int | None = None, listed: list[Any] | None = None
     ) -> dict[str, BaseModel]:
-        """Return a list's entries by key, in the server's order. Raises the same errors as `tools`."""
-        entries: list[Any] = []
+        """Return a list's entries by key, in the server's order. Raises the same errors as `tools`.
+
+        `listed` gets the entries page by page, valid or not, so that the caller has them if a later page fails.
+        """
+        entries: list[Any] = [] if listed is None else listed
         fresh_seconds: list[float] = []
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
@@ -305,8 +313,9 @@ class Lists:
             if entries and not usable:
                 place = "the log says at which member the first fails"
                 raise ListingError(f"its {kind.list_method} holds no valid {_NOUNS[kind]}; {place}")
-        except BaseException:
-            self._bytes[kind] = 0  # none of it is kept
+        except BaseException as error:
+            if listed is None or isinstance(error, ListingError):
+                self._bytes[kind] = 0  # none of it is kept
             raise
         self._fresh_seconds[kind] = min(fresh_seconds)  # each page may state another time
         return usable
