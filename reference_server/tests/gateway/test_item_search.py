@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +300,88 @@ async def test_a_server_whose_search_fails_later_makes_its_page_fail(searching: 
                 await search_resources(client, "travel", cursor=page.next_cursor)
     assert failed.value.code == INTERNAL_ERROR
     assert "'library'" in failed.value.message
+
+
+UNKNOWN: dict[str, tuple[str, Any]] = {
+    "tools/call": ("tools/list", {"error": {"code": -32602, "message": "Tool gone not found"}}),
+    "tools/call in a result": (
+        "tools/list",
+        {"result": {"content": [{"type": "text", "text": "Unknown tool: gone"}], "isError": True}},
+    ),
+    "resources/read": ("resources/list", {"error": {"code": -32002, "message": "Resource not found"}}),
+    "resources/read with another code": (
+        "resources/list",
+        {"error": {"code": 0, "message": "Unknown resource: x:gone"}},
+    ),
+    "prompts/get": ("prompts/list", {"error": {"code": -32602, "message": "Unknown prompt"}}),
+    "prompts/get with another code": ("prompts/list", {"error": {"code": 0, "message": "Unknown prompt: gone"}}),
+}
+"""How servers say that they do not have what is requested, with the list that lacks it."""
+
+NAMES: dict[str, dict[str, Any]] = {
+    "tools": {"name": "gone", "inputSchema": {"type": "object"}},
+    "resources": {"name": "gone", "uri": "x:gone"},
+    "prompts": {"name": "gone"},
+}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("says", UNKNOWN)
+@pytest.mark.parametrize("legacy", [False, True])
+async def test_a_list_with_an_item_that_its_server_does_not_know_is_read_again_once(
+    searching: Any,
+    archive: Any,
+    asked: Any,
+    until: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    legacy: bool,
+    says: str,
+    kept: bool,
+) -> None:
+    monkeypatch.setattr(listing, "_FRESH_SECONDS", 1000)
+    method, (lists, answer) = says.split()[0], UNKNOWN[says]
+    member = lists.partition("/")[0]
+    others = {
+        kind: [item | {key: item[key].replace("gone", "there") for key in item.keys() & {"name", "uri"}}]
+        for kind, item in NAMES.items()
+    }
+    before: dict[str, Any] = {kind: [*others[kind], item] for kind, item in NAMES.items()} | {
+        "legacy": legacy,
+        "quiet": True,
+    }
+    answer = {
+        kind: {"resultType": "complete", **value} if kind == "result" else value for kind, value in answer.items()
+    }
+    faults = {"faults": {method: answer}}
+    after = before | faults | ({} if kept else {member: others[member]})
+
+    async def ask(client: Client, name: str) -> None:
+        with suppress(MCPError):
+            if method == "resources/read":
+                await client.read_resource(f"gateway://one/x:{name}")
+            else:
+                await raw_request(client, method, {"name": f"one__{name}", "arguments": {}}, seconds=20)
+
+    async def listed(client: Client) -> int:
+        items = (await raw_request(client, lists, {}, seconds=20))[member]
+        return sum(item["name"] in ("gone", "one__gone") for item in items)
+
+    with anyio.fail_after(60):
+        async with searching("auto", "resources", "prompts", one=before) as client:
+            assert await listed(client) == 1
+            archive("one", after)
+            reads = len(asked("one", lists))
+            for _ in range(3):
+                await ask(client, "never_listed")
+            assert len(asked("one", lists)) == reads
+            for _ in range(10):
+                await ask(client, "gone")
+            await until(lambda: len(asked("one", lists)) == reads + 1)
+            while await listed(client) != kept:  # noqa: ASYNC110 - the list is the only thing to look at
+                await anyio.sleep(0.02)
+            for _ in range(10):
+                await ask(client, "there")
+            assert len(asked("one", lists)) == reads + 1
 
 
 @EVERY_ERA

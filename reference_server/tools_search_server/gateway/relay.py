@@ -10,17 +10,21 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
+from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import MODERN_ONLY
+from mcp_ext_tools_search.types import TOOLS
 from mcp_types import (
     CORE_RESULT_TYPES,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
@@ -30,7 +34,7 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from tools_search_hosts.endings import malformed, refused_status, timed_out
-from tools_search_hosts.json_values import as_object, is_list, is_object
+from tools_search_hosts.json_values import as_list, as_object, is_list, is_object
 from tools_search_hosts.results import (
     ASKING,
     CALL,
@@ -42,6 +46,7 @@ from tools_search_hosts.results import (
     sieved,
 )
 
+from tools_search_server.base.errors import LEGACY_NOT_FOUND
 from tools_search_server.base.redaction import quoted
 from tools_search_server.gateway.caller_questions import (
     UnansweredError,
@@ -51,6 +56,7 @@ from tools_search_server.gateway.caller_questions import (
     connection_of,
 )
 from tools_search_server.gateway.public_names import public_uri
+from tools_search_server.upstreams.listing import Kind
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
@@ -72,6 +78,18 @@ _CONNECTION_ERRORS: Final = frozenset(
     {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION}
 )
 """Errors about the message between gateway and upstream, which do not apply to the caller's message."""
+
+
+_LISTED_AS: Final[Mapping[str, tuple[Kind, str]]] = {
+    CALL: (TOOLS, "name"),
+    "prompts/get": (PROMPTS, "name"),
+    "resources/read": (RESOURCES, "uri"),
+}
+"""By method, the list of the item that is requested, and the parameter that names the item."""
+
+_UNKNOWN_CODES: Final = frozenset({INVALID_PARAMS, METHOD_NOT_FOUND, LEGACY_NOT_FOUND})
+_UNKNOWN: Final = re.compile(r"unknown|not found|no such|(?:not|n't) (?:exist|available|registered)", re.IGNORECASE)
+"""What servers say of an item that they do not have, with any code, and of tools also in results."""
 
 
 class UnusableResultError(Exception):
@@ -134,6 +152,9 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
             ctx.session.report_progress if "progressToken" in meta else None,
             answerable(ctx),
         )
+        if ctx.method == CALL and result.get("isError") is True:
+            texts = [as_object(block).get("text") for block in as_list(result.get("content"))]
+            _doubt(upstream, ctx.method, own, None, " ".join(text for text in texts if isinstance(text, str)))
         if not is_modern:
             return {name: value for name, value in result.items() if name not in MODERN_ONLY}
         # Checked here, because `completed` acts on it.
@@ -148,7 +169,15 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
         why = f"asks for more input before it continues, but cannot get it: {error}."
         raise UnusableResultError(f"The MCP server {upstream.name!r} {why}") from error
     except MCPError as error:
+        _doubt(upstream, ctx.method, own, error.code, error.message)
         raise _for_caller(error, f"The MCP server {upstream.name!r}") from error
+
+
+def _doubt(upstream: Upstream, method: str, own: Mapping[str, Any], code: int | None, text: str) -> None:
+    """Have the list of the requested item read again if the server says that it does not have the item."""
+    kind, parameter = _LISTED_AS.get(method, (None, ""))
+    if kind is not None and (code in _UNKNOWN_CODES or (own[parameter] in text and _UNKNOWN.search(text))):
+        upstream.doubt(kind, own[parameter])
 
 
 def _for_caller(error: MCPError, server: str) -> MCPError:

@@ -258,6 +258,16 @@ class Lists:
                     "take it out of this configuration, or this gateway out of the other one"
                 )
 
+    def has(self, kind: Kind, key: str) -> bool:
+        """Return whether the list, as last read, has an entry with this key."""
+        return key in self._known.get(kind, (0, {}))[1]
+
+    async def has_changed(self, kind: Kind) -> bool:
+        """Read a list again that has been read before, and return whether it has changed."""
+        _, before = self._known.get(kind, (0, {}))
+        self._known[kind] = -math.inf, before
+        return await self.entries(kind) is not before
+
     def has_failed(self, kind: Kind) -> bool:
         """Return whether the last attempt to list a kind failed."""
         return bool(self._faults.get(kind))

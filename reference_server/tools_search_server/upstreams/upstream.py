@@ -52,6 +52,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
+from mcp_ext_tools_search.types import TOOLS
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
 from tools_search_hosts.counts import number_of
@@ -96,6 +97,10 @@ that constantly announces changes does not delay others."""
 _UNASKED_REST_SHARE: Final = 100
 """The same for readings without an announced change."""
 
+_DOUBT_SECONDS: Final = 60
+"""Minimum interval between readings of a list because the server does not know an item in it: callers could otherwise
+cause any number of them."""
+
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
 
@@ -103,6 +108,9 @@ _MAX_PROGRESS: Final = 64
 """Maximum progress messages queued for one request's caller; further ones are dropped."""
 
 _MIN_IDLE_SECONDS: Final = 0.05
+
+_EVENTS: Final[Mapping[Kind, ServerEvent]] = {PROMPTS: PromptsListChanged(), RESOURCES: ResourcesListChanged()}
+"""The notifications of changes."""
 
 _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": RESOURCE_TEMPLATES}
 """The lists in a saved listing."""
@@ -175,6 +183,12 @@ class Upstream:
         self._state_changed = anyio.Event()
         """Set, and replaced, at each state change."""
         self._are_tools_stale = anyio.Event()
+        self._is_change_announced = False
+        """Whether the server has announced a change of its tools that are not read again yet."""
+        self._doubted: dict[Kind, anyio.Event] = {}
+        """Events that are set to have a list of prompts or resources read again."""
+        self._trusted_until: dict[Kind, float] = {}
+        """Until when a list is not read again because of an unknown item."""
         self._questions = Questions()
         self._start_wanted = anyio.Event()
         """Set when a request needs a lazy server to start."""
@@ -325,6 +339,8 @@ class Upstream:
             tasks.start_soon(notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
             tasks.start_soon(self._keep_fresh, client, lists)
+            for kind in _EVENTS:
+                tasks.start_soon(self._read_when_doubted, kind, lists)
             tasks.start_soon(self._end_when_dead, client)
             if self.texts is not None and not self.searches.contents:
                 tasks.start_soon(self.texts.keep_read, lists)
@@ -361,8 +377,8 @@ class Upstream:
             fresh = lists.tools_fresh_seconds if self.delegated is None else math.inf
             with anyio.move_on_after(max(fresh, _UNASKED_REST_SHARE * cost)):
                 await self._are_tools_stale.wait()
-            is_announced = self._are_tools_stale.is_set()
             # Before reading, so that a change during the reading causes another one.
+            is_announced, self._is_change_announced = self._is_change_announced, False
             self._are_tools_stale = anyio.Event()
             began = thread_time()
             if self.delegated is None:
@@ -389,7 +405,17 @@ class Upstream:
                 self.delegated.changed()
                 self.on_change(self)
             cost = thread_time() - began  # processor time: a server that only answers late delays nobody
+            self._trusted_until[TOOLS] = anyio.current_time() + max(_DOUBT_SECONDS, _UNASKED_REST_SHARE * cost)
             await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * cost))
+
+    async def _read_when_doubted(self, kind: Kind, lists: Lists) -> None:
+        while True:
+            doubted = self._doubted[kind] = anyio.Event()
+            await doubted.wait()
+            if await lists.has_changed(kind):
+                if kind is RESOURCES and self.texts is not None:
+                    self.texts.note_change()
+                self.on_event(self, _EVENTS[kind])
 
     async def _end_when_dead(self, client: Client) -> None:
         connection, probes = self._connection, self._may_probe
@@ -599,6 +625,16 @@ class Upstream:
 
     # Changes.
 
+    def doubt(self, kind: Kind, key: str) -> None:
+        """Read a list again, at most once a minute, because the server does not know an item that may be in it."""
+        lists, now = self.lists, anyio.current_time()
+        if self._client is None or lists is None or now < self._trusted_until.get(kind, -math.inf):
+            return
+        if not (key in self.tools if kind is TOOLS else lists.has(kind, key)):
+            return
+        self._trusted_until[kind] = now + _DOUBT_SECONDS
+        (self._are_tools_stale if kind is TOOLS else self._doubted[kind]).set()
+
     def note_change(self, event: ServerEvent) -> None:
         """Read a list again, because another replica was notified of a change, or other callers might see it now."""
         self._on_announced(event, False)
@@ -607,6 +643,7 @@ class Upstream:
         if is_certain:
             self.on_notification(self.name, event)
         if isinstance(event, ToolsListChanged):
+            self._is_change_announced = True
             self._are_tools_stale.set()
         elif isinstance(event, ResourceUpdated):
             self.subscriptions.note_update(event.uri)
