@@ -130,7 +130,9 @@ class Gateway:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
-        self.searches = SearchOutcomes(keeps_queries=options.keeps_queries)
+        self.searches = SearchOutcomes(
+            keeps_queries=options.keeps_queries, others=[kind.member for kind in options.searched_kinds]
+        )
         self._tasks: TaskGroup | None = None
         self.upstreams = [*map(self._upstream, entries)]
         """In the order of the configuration."""

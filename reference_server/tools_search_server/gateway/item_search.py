@@ -33,6 +33,7 @@ from tools_search_server.gateway.fanout import ask_all
 from tools_search_server.gateway.orientation import topics
 from tools_search_server.gateway.prompts_and_resources import entries_by_server, public_key, wire_entry
 from tools_search_server.gateway.public_names import split_uri
+from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import UpstreamSearch
 from tools_search_server.upstreams.listing import Kind, key_of
@@ -90,10 +91,12 @@ class ItemSearch:
         kind: The kind of items.
         ranker: The local ranker.
         caching: How long clients may cache an answer, and whether caches may be shared.
+        outcomes: Counts the searches.
     """
 
-    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint) -> None:
+    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint, outcomes: SearchOutcomes) -> None:
         self._views = views
+        self._outcomes = outcomes
         self._kind = kind
         self._caching = caching
         self._ranker = ranker
@@ -119,6 +122,8 @@ class ItemSearch:
         unlisted = {key: item for result in found.values() for key, item in result.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
         hits = await anyio.to_thread.run_sync(_in_order, query, catalog, found, items, limiter=self._limiter)
+        if note is None:  # the first page
+            self._outcomes.note_other_search(self._kind.member, query, is_empty=not hits)
         ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms  # do not cache an incomplete answer
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
 

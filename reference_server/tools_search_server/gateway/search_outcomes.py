@@ -1,7 +1,8 @@
 """Outcomes of a gateway's searches, from which operators learn which words their tools lack.
 
-A search is successful once its caller calls one of the first tools that it found. Each principal sees only the counts
-of its own searches. Queries are kept, and logged for the operator, only if the operator has enabled that.
+A search for tools is successful once its caller calls one of the first that it found. Of other searches, it is only
+counted whether they found anything. Each principal sees only the counts of its own searches. Queries are kept, and
+logged for the operator, only if the operator has enabled that.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _MAX_QUERY_CHARS: Final = 200
 
 Outcome = Literal["nothing", "called", "notCalled"]
 
+_TOOLS: Final = "tools"
+
 
 @dataclass(frozen=True, slots=True)
 class _Search:
@@ -50,13 +53,18 @@ class SearchOutcomes:
     keeps_queries: bool = False
     """Whether to keep and log the latest queries of unsuccessful searches."""
 
+    others: Sequence[str] = ()
+    """The other lists that can be searched, by the name of their member."""
+
     clock: Callable[[], float] = monotonic
 
     def __post_init__(self) -> None:
         self._since = datetime.now(UTC)
         self._counts = Counter[tuple[str | None, Outcome]]()
         self._open: deque[_Search] = deque()
-        self._queries: OrderedDict[tuple[str | None, str, Outcome], int] = OrderedDict()
+        self._queries: OrderedDict[tuple[str | None, str, Outcome, str], int] = OrderedDict()
+        self._of_others = Counter[tuple[str | None, str, bool]]()
+        """Searches of other lists by caller, list, and whether they found anything."""
 
     def note_search(self, query: str, hits: Sequence[Hit]) -> None:
         """Record a search by the current caller and its hits, best first."""
@@ -70,6 +78,12 @@ class SearchOutcomes:
         self._open.append(_Search(caller_name(), query, names, self.clock() + _SECONDS))
         if len(self._open) > _MAX_OPEN:
             self._close_oldest()
+
+    def note_other_search(self, searched: str, query: str, *, is_empty: bool) -> None:
+        """Record a search of one of the `others` by the current caller."""
+        self._of_others[caller_name(), searched, is_empty] += 1
+        if is_empty:
+            self._keep(caller_name(), "nothing", query, searched)
 
     def note_call(self, name: str) -> None:
         """Count the current caller's open searches that found this tool as successful."""
@@ -107,10 +121,15 @@ class SearchOutcomes:
             "notCalled": self._counts[caller, "notCalled"],
             "open": sum(search.caller == caller for search in self._open),
         }
+        if self.others:
+            document["others"] = {
+                name: {"nothing": self._of_others[caller, name, True], "found": self._of_others[caller, name, False]}
+                for name in self.others
+            }
         if self.keeps_queries:
             document["queries"] = [
-                {"query": query, "outcome": outcome, "count": count}
-                for (owner, query, outcome), count in reversed(self._queries.items())
+                {"query": query, "outcome": outcome, "count": count, "searched": searched}
+                for (owner, query, outcome, searched), count in reversed(self._queries.items())
                 if owner == caller
             ]
         return document
@@ -125,9 +144,13 @@ class SearchOutcomes:
 
     def _count(self, caller: str | None, outcome: Outcome, query: str) -> None:
         self._counts[caller, outcome] += 1
+        self._keep(caller, outcome, query, _TOOLS)
+
+    def _keep(self, caller: str | None, outcome: Outcome, query: str, searched: str) -> None:
         if self.keeps_queries:
-            key = caller, query[:_MAX_QUERY_CHARS], outcome
-            logger.info("a search %s: %r", "found nothing" if outcome == "nothing" else "led to no call", key[1])
+            key = caller, query[:_MAX_QUERY_CHARS], outcome, searched
+            became = "found nothing" if outcome == "nothing" else "led to no call"
+            logger.info("a search for %s %s: %r", searched, became, key[1])
             self._queries[key] = self._queries.pop(key, 0) + 1
             if len(self._queries) > _MAX_QUERIES:
                 self._queries.popitem(last=False)

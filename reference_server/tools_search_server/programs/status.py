@@ -164,12 +164,20 @@ class _LastOutput(logging.Handler):
         self.of[server] = record.getMessage().removeprefix(f"{server}: ")
 
 
+_NOUNS: Final = {"resourceTemplates": "resource templates"}
+
+
 def _print_searches(searches: Mapping[str, Any]) -> None:
     followed = f"{searches['called']} led to a call, {searches['notCalled']} did not"
     click.echo(f"searches since {searches['since']}: {searches['nothing']} found nothing, {followed}")
+    for member, counts in searches.get("others", {}).items():
+        found = f"{counts['nothing']} found nothing, {counts['found']} found something"
+        click.echo(f"searches for {_NOUNS.get(member, member)}: {found}")
     for query in searches.get("queries", ()):
         outcome = "found nothing" if query["outcome"] == "nothing" else "no call"
-        click.echo(printable(f"  {outcome}, {number_of(query['count'], 'time')}: {query['query']}"))
+        searched = query.get("searched", "tools")
+        what = "" if searched == "tools" else f" among {_NOUNS.get(searched, searched)}"
+        click.echo(printable(f"  {outcome}{what}, {number_of(query['count'], 'time')}: {query['query']}"))
 
 
 def _print_offers(document: Mapping[str, Any]) -> None:
