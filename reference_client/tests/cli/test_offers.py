@@ -91,6 +91,24 @@ def test_what_a_list_that_broke_off_had_so_far_is_printed_with_what_went_wrong(
     assert "long failed: its list broke off after 2 entries: no (-32603)" in outcome.errors
 
 
+@pytest.mark.parametrize("faults", [{"resources/templates/list 1": -32603}, {"resources/templates/list": -32603}])
+def test_resources_are_listed_with_what_went_wrong_with_the_templates(
+    run: Run, write_configuration: Write, tmp_path: Path, faults: dict[str, int]
+):
+    templates = [{"name": f"letter {number}", "uriTemplate": f"letter:{number}/{{page}}"} for number in range(2)]
+    own = {"page": 1, "resources": [{"name": "letter", "uri": "letter:1"}], "resourceTemplates": [*templates, 7]}
+    (tmp_path / "one.json").write_text(json.dumps(own | {"faults": faults}))
+    server = {"command": sys.executable, "args": [str(ARCHIVE), str(tmp_path / "one.json")]}
+    configuration = write_configuration({"one": server})
+    listed, whole = run("resources", "--config", configuration), run("resources", "--config", configuration, "--json")
+    assert (listed.code, "letter:1\tone" in listed.output) == (0, True)
+    assert "one failed: " in listed.errors
+    assert "no (-32603)" in listed.errors
+    (report,) = whole.json["servers"]
+    assert report["failure"]["code"] == -32603
+    assert report["hits"] == 1 + len(whole.json["templates"])
+
+
 def test_resources_and_templates_are_listed_and_one_is_read(run: Run, notes: Path):
     rows = [line.split("\t")[:3] for line in run("resources", "--config", notes).output.splitlines()]
     assert ["notes://of/bob", "bob", "text/plain"] in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
 
     from tools_search_client.federation.federation import Federation
-    from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem
+    from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem, ServerReport
 
 _MORE_TIME: Final = "`call_timeout` in the configuration gives it more time"
 
@@ -102,18 +103,30 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
     if isinstance(answer, ReadResourceResult):
         return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
     listing, templates = answer[0], answer[1].items
+    reports = [_both(*of_server) for of_server in zip(listing.servers, answer[1].servers, strict=True)]
     if as_json:
         shown = {
             "resources": [output.item_json("resource", found) for found in listing.items],
             "templates": [output.item_json("template", found) for found in templates],
         }
-        output.print_json(shown | output.servers_json(listing.servers))
+        output.print_json(shown | output.servers_json(reports))
     else:
         rows = [(str(found.item.uri), found.server or "-", found.item.mime_type or "-") for found in listing.items]
         rows += [(found.item.uri_template, found.server or "-", found.item.mime_type or "-") for found in templates]
         purposes = [output.purpose(found.item) for found in (*listing.items, *templates)]
-        output.print_listing("resource", ("uri", "server", "type"), rows, purposes, listing.servers)
-    return output.exit_code(listing.servers, found=bool(listing.items or templates))
+        output.print_listing("resource", ("uri", "server", "type"), rows, purposes, reports)
+    return output.exit_code(reports, found=bool(listing.items or templates))
+
+
+def _both(resources: ServerReport, templates: ServerReport) -> ServerReport:
+    """Return the report on a server's resources and templates together."""
+    return replace(
+        resources,
+        milliseconds=resources.milliseconds + templates.milliseconds,
+        hits=resources.hits + templates.hits,
+        left_out=resources.left_out + templates.left_out,
+        failure=resources.failure or templates.failure,
+    )
 
 
 SearchedKind: TypeAlias = Literal["resources", "templates", "prompts"]

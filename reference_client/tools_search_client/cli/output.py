@@ -165,8 +165,8 @@ def note_troubles(reports: Sequence[ServerReport], noun: str = "tool") -> None:
 
 def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:
     """Return the exit code for a request that went to several servers."""
-    failed = [report.failure for report in reports if report.failure is not None]
-    if failed and len(failed) == len(reports) and not any(failure.listed for failure in failed):
+    failed = [report for report in reports if report.failure is not None]
+    if failed and len(failed) == len(reports) and not any(report.hits for report in failed):
         return EXIT_FAILED
     return EXIT_INCOMPLETE if failed and not found else EXIT_OK
 
