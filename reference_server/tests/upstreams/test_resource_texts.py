@@ -89,7 +89,7 @@ async def found_in_the_end(client: Client, query: str) -> list[str]:
 
 @pytest.mark.parametrize("legacy", [True, False])
 async def test_resources_that_end_the_connection_or_never_end_cost_neither_the_others_nor_any_call(
-    gateway_over: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, legacy: bool
+    gateway_over: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, until: Any, legacy: bool
 ) -> None:
     uris = ["good:1", "bad:endless", "good:2", "bad:exit", "good:3", "bad:mute", "bad:refused", "good:4"]
     texts = {"good:1": "alpha", "good:2": "bravo", "good:3": "charlie", "good:4": "delta"}
@@ -100,10 +100,10 @@ async def test_resources_that_end_the_connection_or_never_end_cost_neither_the_o
             assert await found_in_the_end(client, "delta") == ["good:4"]
             assert await found(client, "alpha") == ["good:1"]
             assert await found(client, "charlie") == ["good:3"]
+            await until(lambda: "archive: 4 of its resources are found by their definitions alone" in caplog.text)
             called = await client.call_tool("archive__announce", {})
     assert not called.is_error
     assert "is down" not in caplog.text
-    assert "archive: 4 of its resources are found by their definitions alone" in caplog.text
     reads = [line for line in requests(tmp_path) if line.startswith("resources/read bad:")]
     assert len(reads) == len(set(reads)), "what cost a connection is not read again"
 
