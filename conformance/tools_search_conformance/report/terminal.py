@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import TextWrapper
+from textwrap import wrap
 from typing import Final
 
 import click
@@ -93,9 +93,8 @@ def fitted(text: str, width: int) -> str:
         if len(line) <= width or line.lstrip().startswith(_COPIED) or indent is None:
             lines.append(line)
         else:
-            wrapper = TextWrapper(width, subsequent_indent=" " * indent.end(), break_on_hyphens=False)
-            wrapper.break_long_words = False
-            lines += wrapper.wrap(line)
+            margin = " " * indent.end()
+            lines += wrap(line, width, subsequent_indent=margin, break_on_hyphens=False, break_long_words=False)
     return "\n".join(lines)
 
 
@@ -104,11 +103,10 @@ def _folded(consequences: Iterable[JsonObject]) -> list[str]:
     rules: dict[Status, list[str]] = {}
     for each in consequences:
         rules.setdefault(each["first"]["status"], []).append(rule_of(each["id"]))
-    wrapper = TextWrapper(100, subsequent_indent=" " * 20, break_on_hyphens=False)
     lines: list[str] = []
     for status, names in sorted(rules.items(), key=lambda entry: PROBLEMS.index(entry[0])):
-        wrapper.initial_indent = f"{'':8}{status:10}  "
-        lines += wrapper.wrap(", ".join(names))
+        head = f"{'':8}{status:10}  "
+        lines += wrap(", ".join(names), 100, initial_indent=head, subsequent_indent=" " * 20, break_on_hyphens=False)
     return lines
 
 

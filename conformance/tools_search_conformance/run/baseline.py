@@ -104,13 +104,6 @@ def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
     return replace(run, results=tuple(results), stale=tuple(stale))
 
 
-class _WithoutAliases(yaml.SafeDumper):
-    """Writes every date in full, because people read and edit the file."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-
 def baseline_for(document: Mapping[str, Any]) -> str:
     """Return YAML entries for the failures in a `report.json`, with placeholder reasons."""
     open_in: dict[str, list[Mapping[str, Any]]] = {}
@@ -122,14 +115,14 @@ def baseline_for(document: Mapping[str, Any]) -> str:
             and "expected" not in result
         ):
             open_in.setdefault(result["check"], []).append(result)
-    expires = datetime.fromisoformat(document["started"]).date() + _GRACE
+    started = datetime.fromisoformat(document["started"]).date()
     entries = [
         {
             "check": check,
             "cells": [result["cell"] for result in results],
             "reason": f"not investigated yet: {plain(results[0]['message'])}",
-            "expires": expires,
+            "expires": started + _GRACE,  # another object for each, or YAML would refer to the first one
         }
         for check, results in open_in.items()
     ]
-    return yaml.dump(entries, Dumper=_WithoutAliases, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=120)

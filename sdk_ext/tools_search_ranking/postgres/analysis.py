@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -241,12 +241,5 @@ def slips(word: str) -> list[int]:
 
     Two words that differ by one typo have at least one of these in common.
     """
-    return list(dict.fromkeys(map(_hashed, chain([word], _without_one_letter(word)))))
-
-
-def _without_one_letter(word: str) -> Iterator[str]:
-    return (word[:place] + word[place + 1 :] for place in range(len(word)))
-
-
-def _hashed(text: str) -> int:
-    return crc32(text.encode()) - 2**31
+    shortened = (word[:place] + word[place + 1 :] for place in range(len(word)))
+    return list(dict.fromkeys(crc32(text.encode()) - 2**31 for text in (word, *shortened)))

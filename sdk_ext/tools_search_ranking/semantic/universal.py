@@ -50,7 +50,7 @@ def universal() -> Embedder:
     return Embedder(
         name=f"multilingual Universal Sentence Encoder of {_DISTRIBUTION} {version(_DISTRIBUTION)}",
         embed=_embed,
-        knows=_has_letters,
+        knows=lambda query: any(map(str.isalpha, query)),
         least_cosine=_MIN_COSINE,
         weight=_WEIGHT,
     )
@@ -60,10 +60,6 @@ def _embed(texts: Sequence[str]) -> NDArray[Any]:
     """Return the vector of each text. Texts are embedded one at a time, since batches change the last digits."""
     with _LOCK:
         return np.stack([_model().encode(text[:_MAX_CHARS]) for text in texts])
-
-
-def _has_letters(query: str) -> bool:
-    return any(map(str.isalpha, query))
 
 
 @cache
