@@ -452,10 +452,7 @@ class Bench(Workbench):
     async def of_legacy_client(self) -> AsyncGenerator[Bench]:
         """Yield a bench like `fresh` for a legacy client; over HTTP, of the same process."""
         self._require_start("core")
-        cell, own = replace(self.cell, era=LEGACY), Opening()
-        other = Bench(
-            self.options, cell, self._target, self.recorder, own, self.server.timeouts, self.server.concurrency
-        )
+        other = self._bench(Opening(), self.server.timeouts, replace(self.cell, era=LEGACY))
         async with aclosing(other), self._opened(other, "core") as opened:
             yield opened
 
@@ -528,8 +525,8 @@ class Bench(Workbench):
         await self._fixtures[name].server.connection()
         return self._fixtures[name].searching(self.primitive)
 
-    def _bench(self, opening: Opening, timeouts: Timeouts | None = None) -> Bench:
-        own = self.options, self.cell, self._target, self.recorder
+    def _bench(self, opening: Opening, timeouts: Timeouts | None = None, cell: Cell | None = None) -> Bench:
+        own = self.options, cell or self.cell, self._target, self.recorder
         return Bench(*own, opening, timeouts, self.server.concurrency)
 
     def place(self, catalog: str, document: JsonObject) -> None:

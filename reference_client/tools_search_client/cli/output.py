@@ -51,7 +51,6 @@ _GAP: Final = "  "
 _INDENT: Final = "    "
 
 _SHORT_SECONDS: Final = 2
-_REFRESH_SECONDS: Final = 0.25
 _NOTE_SECONDS: Final = 10
 """Interval between progress lines when there is no terminal."""
 
@@ -196,9 +195,12 @@ class _Timed:
     def update(self, news: str) -> None:
         self._text = one_line(news)
 
-    def __rich__(self) -> Text:
+    def __str__(self) -> str:
         seconds = monotonic() - self._started
-        return Text(f"{self._text} ({seconds:.0f} s)" if seconds > _SHORT_SECONDS else self._text)
+        return f"{self._text} ({seconds:.0f} s)" if seconds > _SHORT_SECONDS else self._text
+
+    def __rich__(self) -> Text:
+        return Text(str(self))
 
 
 @contextmanager
@@ -208,32 +210,22 @@ def working(text: str) -> Generator[Callable[[str], None]]:
     A terminal shows one live line; elsewhere, a line is written every ten seconds. The block gets a function that
     updates the progress text.
     """
-    console = Console(stderr=True)
-    started, over, progress = monotonic(), Event(), ""
-
-    def update(news: str) -> None:
-        nonlocal progress
-        progress = f": {news}" if news else ""
-
-    def line() -> str:
-        return one_line(f"{text}{progress} ({monotonic() - started:.0f} s)")
+    console, shown, over = Console(stderr=True), _Timed(text), Event()
 
     def follow() -> None:
         if over.wait(_SHORT_SECONDS):
             return
         if console.is_terminal:
-            with console.status(Text(line())) as status:
-                while not over.wait(_REFRESH_SECONDS):
-                    status.update(Text(line()))
-            return
-        print_note(f"   … {line()}")
-        while not over.wait(_NOTE_SECONDS):
-            print_note(f"   … {line()}")
+            with console.status(shown):
+                over.wait()
+        while not over.is_set():
+            print_note(f"   … {shown}")
+            over.wait(_NOTE_SECONDS)
 
     thread = Thread(target=follow)
     thread.start()
     try:
-        yield update
+        yield lambda news: shown.update(f"{text}: {news}" if news else text)
     finally:
         over.set()
         thread.join()

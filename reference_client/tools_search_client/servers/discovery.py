@@ -469,24 +469,18 @@ class Discovery:
 
     async def _listed(self, read: dict[str, Any]) -> Listing[Any]:
         primitive, capabilities = self.primitive, self._client.server_capabilities
-        if primitive is TOOLS:
-            try:
-                return await list_everything(partial(list_page, self._client), items=read)
-            except MCPError as error:
-                # A server that only has prompts or resources may not know `tools/list`.
-                if error.code != METHOD_NOT_FOUND or capabilities.tools is not None:
-                    raise
-                return Listing((), None, "public")
-        if (capabilities.prompts if primitive is PROMPTS else capabilities.resources) is None:
-            return Listing((), None, "public")
+        is_optional = primitive is RESOURCE_TEMPLATES  # which have no capability of their own
         try:
-            fetch = partial(_list_items, self._client, primitive)
-            return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive, items=read)
+            if primitive is TOOLS:
+                is_optional = capabilities.tools is None  # a server without tools may not know `tools/list`
+                return await list_everything(partial(list_page, self._client), items=read)
+            if (capabilities.prompts if primitive is PROMPTS else capabilities.resources) is not None:
+                fetch = partial(_list_items, self._client, primitive)
+                return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive, items=read)
         except MCPError as error:
-            # Templates are optional, and there is no capability for them.
-            if primitive is not RESOURCE_TEMPLATES or error.code != METHOD_NOT_FOUND:
+            if error.code != METHOD_NOT_FOUND or not is_optional:
                 raise
-            return Listing((), None, "public")
+        return Listing((), None, "public")
 
 
 async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | None) -> _ItemsPage:
