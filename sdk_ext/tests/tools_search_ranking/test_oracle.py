@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,89 +20,32 @@ from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.translation import in_english
 
-_WORD = st.sampled_from(
-    [
-        "get",
-        "list",
-        "delete",
-        "remove",
-        "removing",
-        "file",
-        "files",
-        "filed",
-        "user",
-        "users",
-        "weather",
-        "wether",
-        "forecast",
-        "report",
-        "reports",
-        "log",
-        "out",
-        "logout",
-        "sending",
-        "send",
-        "mail",
-        "e-mail",
-        "getUserInfo",
-        "sha256",
-        "v2",
-        "repo",
-        "repository",
-        "config",
-        "pr",
-        "pull",
-        "request",
-        "create",
-        "new",
-        "the",
-        "of",
-        "please",
-        "café",
-        "cafe",
-        "naïve",
-        "погода",
-        "рейс",
-        "天气预报",
-        "查询天气",
-        "查",
-        "请帮我查天气",
-        "发送訊息",
-        "로그",
-        "검색",
-        "データ",
-        "हिन्दी",
-        "x²",
-        "lösche",
-        "die",
-        "nicht",
-        "dateien",
-        "Wetterbericht",
-        "mañana",
-        "удали",
-    ]
-)
-_TEXT = st.lists(_WORD, max_size=10).map(" ".join)
-_NAME = st.lists(_WORD, min_size=1, max_size=3).map("_".join)
-_TOOL = st.fixed_dictionaries(
-    {"title": st.none() | _TEXT, "description": _TEXT, "parameter": _WORD, "group": st.none() | _WORD}
-)
-_CATALOG = st.dictionaries(_NAME, _TOOL, min_size=1, max_size=8)
-_QUERY = st.lists(_WORD, min_size=1, max_size=6).map(" ".join)
+_WORDS = """
+    get list delete remove removing file files filed user users weather wether forecast report reports log out logout
+    sending send mail e-mail getUserInfo sha256 v2 repo repository config pr pull request create new the of please
+    café cafe naïve погода рейс 天气预报 查询天气 查 请帮我查天气 发送訊息 로그 검색 データ हिन्दी x² visual visually
+    2024 lösche die nicht dateien Wetterbericht mañana удали
+    """
+WORD = st.sampled_from(_WORDS.split())
+_TEXT = st.lists(WORD, max_size=10).map(" ".join)
+NAME = st.lists(WORD, min_size=1, max_size=3).map("_".join)
+PARTS = {"title": st.none() | _TEXT, "description": _TEXT, "parameter": WORD, "group": st.none() | WORD}
+_CATALOG = st.dictionaries(NAME, st.fixed_dictionaries(PARTS), min_size=1, max_size=8)
+QUERY = st.lists(WORD, min_size=1, max_size=6).map(" ".join)
 _SAME_SCORE = 1e-6
 
 
-def _tool(name: str, parts: Mapping[str, str | None]) -> Tool:
+def tool_of(name: str, parts: Mapping[str, Any]) -> Tool:
     return Tool(
         name=name,
         title=parts["title"],
         description=parts["description"],
-        input_schema={"properties": {str(parts["parameter"]): {"description": parts["parameter"]}}},
+        input_schema={"type": "object", "properties": {parts["parameter"]: {"description": parts["parameter"]}}},
         _meta={EXTENSION_ID: {"group": parts["group"]}} if parts["group"] else None,
     )
 
 
-def _assert_alike(own: Sequence[Hit], expected: Sequence[Hit]) -> None:
+def assert_alike(own: Sequence[Hit], expected: Sequence[Hit]) -> None:
     assert {hit.name: hit.score for hit in own} == pytest.approx(
         {hit.name: hit.score for hit in expected}, abs=_SAME_SCORE
     )
@@ -112,16 +56,16 @@ def _assert_alike(own: Sequence[Hit], expected: Sequence[Hit]) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(catalog=_CATALOG, query=_QUERY)
+@given(catalog=_CATALOG, query=QUERY)
 def test_the_same_tools_are_found_in_the_same_order_with_the_same_scores(
     catalog: Mapping[str, Mapping[str, str | None]], query: str
 ):
-    tools = [_tool(name, parts) for name, parts in catalog.items()]
-    _assert_alike(FieldedRanker()(tools).search(query), floored(SimpleRanker(in_english))(tools).search(query))
+    tools = [tool_of(name, parts) for name, parts in catalog.items()]
+    assert_alike(FieldedRanker()(tools).search(query), floored(SimpleRanker(in_english))(tools).search(query))
 
 
 @settings(max_examples=60, deadline=None)
-@given(catalog=_CATALOG, added=_CATALOG, query=_QUERY, data=st.data())
+@given(catalog=_CATALOG, added=_CATALOG, query=QUERY, data=st.data())
 def test_after_a_change_and_for_a_caller_who_sees_a_part_as_well(
     catalog: Mapping[str, Mapping[str, str | None]],
     added: Mapping[str, Mapping[str, str | None]],
@@ -130,10 +74,10 @@ def test_after_a_change_and_for_a_caller_who_sees_a_part_as_well(
 ):
     removed = data.draw(st.sets(st.sampled_from(sorted(catalog)))) | (catalog.keys() & added.keys())
     left = {
-        name: _tool(name, parts) for name, parts in {**catalog, **added}.items() if name not in removed - added.keys()
+        name: tool_of(name, parts) for name, parts in {**catalog, **added}.items() if name not in removed - added.keys()
     }
     visible: Collection[str] = data.draw(st.sets(st.sampled_from(sorted(left)))) if left else ()
-    index = FieldedRanker()([_tool(name, parts) for name, parts in catalog.items()])
-    changed = index.updated(removed, [_tool(name, parts) for name, parts in added.items()])
+    index = FieldedRanker()([tool_of(name, parts) for name, parts in catalog.items()])
+    changed = index.updated(removed, [tool_of(name, parts) for name, parts in added.items()])
     expected = floored(SimpleRanker(in_english))([tool for name, tool in left.items() if name in visible])
-    _assert_alike(changed.search(query, visible=visible), expected.search(query))
+    assert_alike(changed.search(query, visible=visible), expected.search(query))

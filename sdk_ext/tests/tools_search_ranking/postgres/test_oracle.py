@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -16,9 +15,8 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import Hit, SimpleRanker
+from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.ranking.floor import floored
-from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from tools_search_ranking.postgres import (
     ImportingError,
@@ -33,54 +31,16 @@ from tools_search_ranking.postgres.index import search_values
 from tools_search_ranking.postgres.request import SEARCH
 from tools_search_ranking.translation import in_english
 
+from ..test_oracle import NAME, PARTS, QUERY, assert_alike, tool_of  # noqa: TID252
 from .conftest import entries
 
-_WORDS = """
-    get list delete remove removing file files filed user users weather wether forecast report reports log out logout
-    sending send mail e-mail getUserInfo sha256 v2 repo repository config pr pull request create new the of please
-    café cafe naïve погода рейс 天气预报 查询天气 查 请帮我查天气 发送訊息 로그 검색 データ हिन्दी x² visual visually
-    2024 lösche die nicht dateien Wetterbericht mañana удали
-    """
-_WORD = st.sampled_from(_WORDS.split())
-_TEXT = st.lists(_WORD, max_size=10).map(" ".join)
-_NAME = st.lists(_WORD, min_size=1, max_size=3).map("_".join)
 _GROUPS = st.sets(st.sampled_from(["red", "green", "blue"]), max_size=2)
-_TOOL = st.fixed_dictionaries(
-    {
-        "title": st.none() | _TEXT,
-        "description": _TEXT,
-        "parameter": _WORD,
-        "group": st.none() | _WORD,
-        "groups": _GROUPS,
-    }
-)
-_CATALOG = st.dictionaries(_NAME, _TOOL, min_size=1, max_size=8)
-_QUERIES = st.lists(st.lists(_WORD, min_size=1, max_size=6).map(" ".join), min_size=3, max_size=3)
+_CATALOG = st.dictionaries(NAME, st.fixed_dictionaries(PARTS | {"groups": _GROUPS}), min_size=1, max_size=8)
+_QUERIES = st.lists(QUERY, min_size=3, max_size=3)
 _BLOCK_BITS = st.sampled_from([BLOCK_BITS, 0])
 """In small blocks a caller sees few of many, and their postings are read in another way."""
 
 _CALLERS: Sequence[Collection[str] | None] = (None, (), ("red",), ("green", "blue"))
-_SAME_SCORE = 1e-6
-
-
-def _tool(name: str, parts: Mapping[str, Any]) -> Tool:
-    return Tool(
-        name=name,
-        title=parts["title"],
-        description=parts["description"],
-        input_schema={"type": "object", "properties": {parts["parameter"]: {"description": parts["parameter"]}}},
-        _meta={EXTENSION_ID: {"group": parts["group"]}} if parts["group"] else None,
-    )
-
-
-def _assert_alike(own: Sequence[Hit], expected: Sequence[Hit]) -> None:
-    assert {hit.name: hit.score for hit in own} == pytest.approx(
-        {hit.name: hit.score for hit in expected}, abs=_SAME_SCORE
-    )
-    assert {hit.name: hit.matched for hit in own} == {hit.name: hit.matched for hit in expected}
-    scores = {hit.name: hit.score for hit in expected}
-    for before, after in pairwise(own):
-        assert scores[before.name] >= scores[after.name] - _SAME_SCORE
 
 
 def _assert_as_separate_catalogs(
@@ -88,7 +48,7 @@ def _assert_as_separate_catalogs(
 ) -> None:
     for groups in _CALLERS:
         seen = [
-            _tool(name, parts)
+            tool_of(name, parts)
             for name, parts in catalog.items()
             if groups is None or not parts["groups"] or parts["groups"].intersection(groups)
         ]
@@ -96,7 +56,7 @@ def _assert_as_separate_catalogs(
         separate = floored(SimpleRanker(in_english))(seen)
         for query in (*queries, *list(catalog)[:1]):
             found = index.search(query)
-            _assert_alike(found, separate.search(query))
+            assert_alike(found, separate.search(query))
             for count in (1, 3):  # of which not all is known
                 first = index.first(query, count)
                 assert (first.hits, first.total) == (found[:count], len(found))
@@ -104,7 +64,7 @@ def _assert_as_separate_catalogs(
 
 def _entries(catalog: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     return entries(
-        [_tool(name, parts) for name, parts in catalog.items()], [[*parts["groups"]] for parts in catalog.values()]
+        [tool_of(name, parts) for name, parts in catalog.items()], [[*parts["groups"]] for parts in catalog.values()]
     )
 
 
@@ -179,7 +139,7 @@ def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connecti
     index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker(in_english))(tools)
     for query in (*names, "  p  ", "does a b drop", "\x00", "x" * 5_000, "word " * 2_000):
         found, expected = index.search(query), readable.search(query)
-        _assert_alike(found, expected)
+        assert_alike(found, expected)
         assert [hit.name for hit in found[:1]] == [hit.name for hit in expected[:1]]
 
 
@@ -194,7 +154,7 @@ def test_settings_of_a_database_change_nothing(connection: Any, setting: str):
     update_catalog(connection, "set", ["c"], entries(tools[:3]))
     index, readable = PostgresIndex(connection, "set"), floored(SimpleRanker(in_english))(tools[:3])
     for query in ("\\a", "drop a table", "remove a"):
-        _assert_alike(index.search(query), readable.search(query))
+        assert_alike(index.search(query), readable.search(query))
 
 
 @pytest.mark.parametrize("query", ["quarry", "tool of the quarry", "tool_7"])
@@ -224,7 +184,7 @@ def test_a_caller_finds_exactly_its_tools_whatever_the_number_of_their_audiences
     import_catalog(connection, "catalog", entries(tools, [[f"g{place}"] for place in range(310)]))
     found = PostgresIndex(connection, "catalog", groups=[f"g{place}" for place in range(count)]).search("quarry tool")
     separate = floored(SimpleRanker(in_english))(tools[:count]).search("quarry tool")
-    _assert_alike(found, separate)
+    assert_alike(found, separate)
 
 
 def test_tools_of_any_size_are_written_and_found(connection: Any):
@@ -241,7 +201,7 @@ def test_tools_of_any_size_are_written_and_found(connection: Any):
     update_catalog(connection, "catalog", [long], written)
     index, readable = PostgresIndex(connection, "catalog", groups=groups[-1:]), floored(SimpleRanker(in_english))(tools)
     for query in (long, long[:-1], long[:-2], "long", f"word {long}"):
-        _assert_alike(index.search(query), readable.search(query))
+        assert_alike(index.search(query), readable.search(query))
 
 
 def test_an_answer_is_stored_as_it_is_written_whatever_its_white_space(connection: Any):
