@@ -93,23 +93,28 @@ class Play:
         self.sent: dict[int, list[str]] = {}
 
     async def step(self, kind: str, what: Any) -> None:
+        self.change(kind, what)
         match kind:
             case "search":
                 await self.search(what)
             case "call":
                 await self.call(what)
-            case "servers change":
-                self.source.offers = offers(what, self.deferred)
-                await self.state.refresh()
-            case "a server fails":
-                failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
-                self.source.offers = tuple(failed if offer.name == what else offer for offer in self.source.offers)
-                await self.state.refresh()
             case "toolset":
-                self.toolset = what
                 await self.state.begin_turn("read a page", toolset=what)
-            case _:
+            case "start over":
                 self.state.start_over()
+            case _:
+                await self.state.refresh()
+
+    def change(self, kind: str, what: Any) -> None:
+        """Change what the servers offer, or the toolset, if the step is about that."""
+        if kind == "servers change":
+            self.source.offers = offers(what, self.deferred)
+        if kind == "a server fails":
+            failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
+            self.source.offers = tuple(failed if offer.name == what else offer for offer in self.source.offers)
+        if kind == "toolset":
+            self.toolset = what
 
     async def search(self, arguments: dict[str, Any]) -> None:
         prefix, before = self.state.offer().prefix, [tool.name for tool in self.state.offer().tools]

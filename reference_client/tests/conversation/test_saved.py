@@ -30,28 +30,21 @@ from tools_search_client import (
     TurnStart,
 )
 from tools_search_client.conversation.saved import MAX_SAVED_BYTES
-from tools_search_hosts.toolsets import EVERYTHING, Toolset
+from tools_search_hosts.toolsets import Toolset
 
 from .conftest import SERVERS, Start, Talk
-from .test_properties import catalogs, deferred, discoveries, offers, steps
+from .test_properties import Play, catalogs, deferred, discoveries, steps
 
 pytestmark = pytest.mark.anyio
 
 
-class Play:
+class SavedPlay(Play):
     """A conversation, and one that is saved and restored before each step: both are to do the same."""
-
-    def __init__(self, catalog: Any, deferred: set[str], discovery: ToolDiscovery) -> None:
-        self.deferred = deferred
-        self.discovery = discovery
-        self.source = ListedSource(offers(catalog, deferred))
-        self.one = Conversation(self.source, discovery)
-        self.toolset = EVERYTHING
 
     async def step(self, kind: str, what: Any) -> None:
         other = Conversation(self.source, self.discovery)
-        text = self.one.save()
-        sent = [definition.name for definition in self.one.definitions]
+        text = self.state.save()
+        sent = [definition.name for definition in self.state.definitions]
         await other.restore(text, toolset=self.toolset)
         gone = set(json.loads(text)["gone"])
         failing = {server.name for server in self.source.offers if server.failure}
@@ -59,17 +52,11 @@ class Play:
         if not (failing or gone) or (self.discovery.max_tools is None and not self.discovery.auto):
             assert [definition.name for definition in other.definitions] == [name for name in sent if name not in gone]
             assert gone or failing or known(other.save()) == known(text)
-        if kind == "servers change":
-            self.source.offers = offers(what, self.deferred)
-        if kind == "a server fails":
-            failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
-            self.source.offers = tuple(failed if offer.name == what else offer for offer in self.source.offers)
-        if kind == "toolset":
-            self.toolset = what
-        answers = [await self.played(conversation, kind, what) for conversation in (self.one, other)]
+        self.change(kind, what)
+        answers = [await self.played(conversation, kind, what) for conversation in (self.state, other)]
         if not gone and not failing:
             assert answers[0] == answers[1]
-            assert self.one.offer() == other.offer()
+            assert self.state.offer() == other.offer()
 
     async def played(self, conversation: Conversation, kind: str, what: Any) -> object:
         match kind:
@@ -112,8 +99,8 @@ def test_a_conversation_that_was_saved_does_and_sends_the_same_as_one_that_was_n
     catalog: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
 ):
     async def play() -> None:
-        game = Play(catalog, deferred, discovery)
-        await game.one.begin_turn("read a page")
+        game = SavedPlay(catalog, deferred, discovery)
+        await game.state.begin_turn("read a page")
         for kind, what in played:
             await game.step(kind, what)
 
