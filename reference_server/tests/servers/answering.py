@@ -11,6 +11,8 @@ import json
 import sys
 from typing import Any
 
+from jsonrpc import send, send_unknown
+
 IS_MODERN = sys.argv[1] == "modern"
 
 capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
@@ -23,11 +25,6 @@ LISTS: dict[str, dict[str, Any]] = {
 LISTS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
 waiting: list[Any] = []
 """Requests that wait for the answer of the client."""
-
-
-def send(**message: Any) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
 
 
 def answer(request: dict[str, Any], method: str, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -68,6 +65,6 @@ for line in sys.stdin:
         told = json.dumps(message.get("result") or message["error"])
         send(id=waiting.pop(), result={"content": [{"type": "text", "text": told}]})
     elif message["method"] == ("initialize" if IS_MODERN else "server/discover"):
-        send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+        send_unknown(message["id"])
     elif (result := answer(message, message["method"], message.get("params", {}))) is not None:
         send(id=message["id"], result=result)

@@ -23,6 +23,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from jsonrpc import send, send_unknown
+
 FILE = Path(sys.argv[1])
 EXTENSION = "io.github.tools-search/tools-search"
 MEMBERS = {
@@ -37,11 +39,6 @@ MEMBERS = {
 PAGE = 5_000
 ANNOUNCE = {"name": "announce", "description": "Announces new lists", "inputSchema": {"type": "object"}}
 PIECE = "all work and no play " * 5_000
-
-
-def send(**message: Any) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
 
 
 def capabilities(spec: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +109,7 @@ def take(message: dict[str, Any]) -> None:
     faults = spec.get("faults", {})
     faulty = [key for key in (f"{method} {params.get('cursor')}", method, params.get("uri")) if key in faults]
     if method == ("server/discover" if spec.get("legacy") else "initialize"):
-        send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+        send_unknown(message["id"])
     elif method == "subscriptions/listen":
         subscription = {"io.modelcontextprotocol/subscriptionId": message["id"]}
         acknowledged = {"notifications": params["notifications"], "_meta": subscription}

@@ -6,8 +6,9 @@ Calls answer with themselves.
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
+
+from jsonrpc import requests, send, send_unknown
 
 ID = "io.github.tools-search/tools-search"
 LABELS: dict[str, dict[str, Any]] = {
@@ -56,13 +57,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": json.dumps(call)}], "structuredContent": call}
 
 
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    if message["method"] == "server/discover":
-        outcome: dict[str, Any] = {"error": {"code": -32601, "message": "Method not found"}}
+for own, asked, given in requests():
+    if asked == "server/discover":
+        send_unknown(own)
     else:
-        outcome = {"result": answer(message["method"], message.get("params", {}))}
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
-    sys.stdout.flush()
+        send(id=own, result=answer(asked, given))

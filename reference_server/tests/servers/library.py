@@ -10,6 +10,8 @@ import json
 import sys
 from typing import Any
 
+from jsonrpc import send, send_unknown
+
 IS_MODERN = sys.argv[1] == "modern"
 NAME = sys.argv[2]
 IS_MUTE = "mute" in sys.argv[3:]
@@ -33,11 +35,6 @@ subscribed: set[str] = set()
 streams: dict[Any, dict[str, Any]] = {}
 waiting: dict[str, Any] = {}
 seen: list[str] = []
-
-
-def send(**message: Any) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
 
 
 def text(said: Any) -> dict[str, Any]:
@@ -209,7 +206,7 @@ def take(message: dict[str, Any]) -> None:
     if "id" not in message or (IS_MUTE and (is_about_lists or is_left_open)):
         return
     if method == ("initialize" if IS_MODERN else "server/discover"):
-        send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+        send_unknown(message["id"])
     elif method == "subscriptions/listen":
         streams[message["id"]] = params["notifications"]
         meta = {f"{META}subscriptionId": message["id"]}

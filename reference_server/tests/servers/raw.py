@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jsonrpc import requests, send, send_unknown
+
 BEHAVIOR = sys.argv[1]
 TOOL: dict[str, Any] = {"name": "plain", "description": "A plain tool", "inputSchema": {"type": "object"}}
 withheld: list[Any] = []
@@ -113,11 +115,6 @@ def report(params: dict[str, Any]) -> None:
         (Path(sys.argv[2]) / "told").touch()
 
 
-def send(*messages: dict[str, Any]) -> None:
-    sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
-    sys.stdout.flush()
-
-
 def dawdle(method: str, own: Any) -> bool:
     """List prompts, which change each time, the second time only after a call; return whether nothing is left to do."""
     if method == "prompts/list":
@@ -164,19 +161,16 @@ WITHHOLDING = {"dawdling": dawdle, "leaving": leave, "belated": ask_late}
 
 if BEHAVIOR == "untidy":
     sys.stdout.write("this is no JSON\n")
-for line in sys.stdin:
-    message = json.loads(line)
-    if BEHAVIOR == "hanging":
-        time.sleep(3600)
-    if "id" not in message or "method" not in message:
+if BEHAVIOR == "hanging":
+    time.sleep(3600)
+for own, asked, given in requests():
+    if asked == "server/discover":
+        send_unknown(own)
+    elif BEHAVIOR == "refusing" and (error := given.get("arguments")):
+        send(id=own, error=error)
+    elif BEHAVIOR in WITHHOLDING and WITHHOLDING[BEHAVIOR](asked, own):
         continue
-    if message["method"] == "server/discover":
-        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
-    elif BEHAVIOR == "refusing" and (error := message.get("params", {}).get("arguments")):
-        send({"id": message["id"], "error": error})
-    elif BEHAVIOR in WITHHOLDING and WITHHOLDING[BEHAVIOR](message["method"], message["id"]):
-        continue
-    elif (result := answer(message["method"], message.get("params", {}))) is not None:
-        send({"id": message["id"], "result": result})
+    elif (result := answer(asked, given)) is not None:
+        send(id=own, result=result)
 if BEHAVIOR == "stubborn":
     time.sleep(999)

@@ -13,17 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jsonrpc import requests, send, send_unknown
+
 FOLDER = Path(sys.argv[1])
 IS_DEAF = "deaf" in sys.argv[2:]
 IS_FRAIL = "frail" in sys.argv[2:]
 draft = FOLDER / f"{os.getpid()}.draft"
 draft.write_text(str(os.getpid()))
 draft.replace(FOLDER / "pid")  # tests wait until the file exists, and read it then
-
-
-def send(**message: Any) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
 
 
 def work(name: str, arguments: dict[str, Any], token: Any) -> None:
@@ -42,26 +39,22 @@ def work(name: str, arguments: dict[str, Any], token: Any) -> None:
             send(method="notifications/progress", params={"progressToken": token, "progress": step})
 
 
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message or "method" not in message:
-        continue
-    params: dict[str, Any] = message.get("params", {})
-    match message["method"]:
+for own, asked, params in requests():
+    match asked:
         case "initialize":
             told = {"protocolVersion": params["protocolVersion"], "serverInfo": {"name": "thinking", "version": "0"}}
-            send(id=message["id"], result={**told, "capabilities": {"tools": {}}})
+            send(id=own, result={**told, "capabilities": {"tools": {}}})
         case "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("work", "hang", "ask")]
-            send(id=message["id"], result={"tools": tools})
+            send(id=own, result={"tools": tools})
         case "tools/call":
             work(params["name"], params["arguments"], params.get("_meta", {}).get("progressToken"))
-            send(id=message["id"], result={"content": [{"type": "text", "text": str(os.getpid())}]})
+            send(id=own, result={"content": [{"type": "text", "text": str(os.getpid())}]})
         case "ping" if IS_FRAIL:
             sys.exit("What is a ping?")
         case "ping" if not IS_DEAF:
-            send(id=message["id"], result={})
+            send(id=own, result={})
         case method if not IS_DEAF or method == "server/discover":
-            send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+            send_unknown(own)
         case _:
             pass

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jsonrpc import requests, send, send_unknown
+
 ID = "io.github.tools-search/tools-search"
 FOLDER = Path(sys.argv[1])
 WORDS = ("weather", "invoice", "photo", "ticket")
@@ -65,20 +67,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     return {"content": [{"type": "text", "text": json.dumps(params)}]}
 
 
-def send(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
-
-
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
+for own, asked, params in requests():
+    if asked == "server/discover":
+        send_unknown(own)
         continue
-    if message["method"] == "server/discover":
-        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
-        continue
-    if message["method"] == "tools/call" and behavior() == "changing":
-        send({"method": "notifications/tools/list_changed"})
-    result = answer(message["method"], message.get("params", {}))
-    if result is not None:
-        send({"id": message["id"], "result": result})
+    if asked == "tools/call" and behavior() == "changing":
+        send(method="notifications/tools/list_changed")
+    if (result := answer(asked, params)) is not None:
+        send(id=own, result=result)
