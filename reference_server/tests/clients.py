@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -35,6 +36,21 @@ async def with_token(url: str, token: str, mode: str = "auto", **more: Any) -> A
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=None) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH], **more) as client,
     ):
+        yield client
+
+
+@asynccontextmanager
+async def compat_client(
+    servers: Any, connect: Any, transport: str, mode: str, compat: str, *arguments: str, **options: Any
+) -> AsyncGenerator[Client]:
+    """Connect to the endpoint of a gateway's compatibility mode."""
+    arguments = ("--compat", compat, "--start-deadline", "60", *arguments)
+    if transport == "stdio":
+        async with connect("stdio", mode, *arguments, **options) as client:
+            yield client
+        return
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
+    async with Client(f"{url}/{compat.partition(':')[0]}", mode=mode, **options) as client:
         yield client
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
-from clients import ToolListChanges, names
+from clients import ToolListChanges, compat_client, names
 from mcp import Client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.types import EXTENSION_ID
@@ -56,20 +54,6 @@ def file(tmp_path: Path, catalog: Path) -> Path:
     return written
 
 
-@asynccontextmanager
-async def connected(
-    servers: Any, connect: Any, transport: str, mode: str, compat: str, *arguments: str, **options: Any
-) -> AsyncGenerator[Client]:
-    arguments = ("--compat", compat, "--start-deadline", "60", *arguments)
-    if transport == "stdio":
-        async with connect("stdio", mode, *arguments, **options) as client:
-            yield client
-        return
-    url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
-    async with Client(f"{url}/{compat.partition(':')[0]}", mode=mode, **options) as client:
-        yield client
-
-
 @pytest.mark.parametrize(
     ("transport", "mode", "index_at_most"),
     [
@@ -84,7 +68,7 @@ async def test_the_meta_tools_name_no_tool_that_is_for_apps_alone_and_refuse_to_
 ) -> None:
     more = ["--config", str(file), "--index-at-most", index_at_most]
     with anyio.fail_after(90):
-        async with connected(servers, connect, transport, mode, "meta-tools", *more) as client:
+        async with compat_client(servers, connect, transport, mode, "meta-tools", *more) as client:
             said: dict[str, Any] = {}
             asked: dict[str, dict[str, Any]] = {
                 "search_tools": {"query": "refresh the view of the cart", "detail_level": "full"},
@@ -148,7 +132,7 @@ async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
 ) -> None:
     more = ["--config", str(file), "--index-at-most", index_at_most]
     with anyio.fail_after(90):
-        async with connected(servers, connect, transport, "legacy", "list-changed", *more) as client:
+        async with compat_client(servers, connect, transport, "legacy", "list-changed", *more) as client:
             found = await client.call_tool("search_tools", {"query": "refresh the view of the cart"})
             assert HIDDEN not in str(found.content)
             assert set(await names(client)) == {"search_tools", "shop__show_cart", "shop__add_to_cart"}
@@ -162,7 +146,7 @@ async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_li
     changes = ToolListChanges()
     more = ["--config", str(file)]
     with anyio.fail_after(60):
-        async with connected(
+        async with compat_client(
             servers, connect, "stdio", "legacy", "list-changed", *more, message_handler=changes
         ) as client:
             await client.call_tool("search_tools", {"query": "cart"})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import anyio.to_thread
 import httpx2
 import pytest
 from click.testing import CliRunner
-from clients import ToolListChanges, names
+from clients import ToolListChanges, compat_client, names
 from mcp import Client
 from mcp_ext_tools_search.client import server_settings
 from mcp_types import Tool
@@ -130,20 +129,6 @@ async def test_pinned_tools_stand_in_the_list_behind_those_of_the_operator_withi
     assert "requests with 'anthropic/alwaysLoad' that 9 of its tools be always available, but only 6 are" in caplog.text
 
 
-@asynccontextmanager
-async def auto(
-    servers: Any, connect: Any, transport: str, mode: str, file: Path, **options: Any
-) -> AsyncGenerator[Client]:
-    arguments = ["--config", str(file), "--compat", "auto:3", "--start-deadline", "60"]
-    if transport == "stdio":
-        async with connect("stdio", mode, *arguments, **options) as client:
-            yield client
-        return
-    url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
-    async with Client(f"{url}/auto", mode=mode, **options) as client:
-        yield client
-
-
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "legacy"), ("http", "auto")])
 async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_become_many(
     servers: Any, connect: Any, configuration: Any, catalog: Path, transport: str, mode: str
@@ -160,7 +145,8 @@ async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_
                 await changes.once_more()
 
     with anyio.fail_after(90):
-        async with auto(servers, connect, transport, mode, file, message_handler=changes) as client:
+        of_file = ("auto:3", "--config", str(file))
+        async with compat_client(servers, connect, transport, mode, *of_file, message_handler=changes) as client:
             assert server_settings(client) is None
             assert await names(client) == ["many__tool_0", "many__tool_1", "many__tool_2"]
             await anyio.to_thread.run_sync(lambda: written(catalog, tools(4)))
