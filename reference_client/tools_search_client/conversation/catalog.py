@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, Protocol
@@ -55,6 +55,10 @@ class ServerOffer:
     failure: Failure | None = None
     """Why its tools are unknown."""
 
+    def only(self, keeps: Callable[[FoundTool], bool]) -> ServerOffer:
+        """Return the offer with only the tools for which `keeps` returns true."""
+        return self if self.tools is None else replace(self, tools=tuple(filter(keeps, self.tools)))
+
 
 @dataclass(frozen=True)
 class Catalog:
@@ -90,12 +94,9 @@ class Catalog:
     @property
     def for_model(self) -> Catalog:
         """The catalog without tools meant only for their servers' user interfaces (MCP Apps)."""
-        servers = [offer if offer.tools is None else replace(offer, tools=_kept(offer.tools)) for offer in self.servers]
-        return replace(self, servers=tuple(servers), unassigned=_kept(self.unassigned))
-
-
-def _kept(tools: tuple[FoundTool, ...]) -> tuple[FoundTool, ...]:
-    return tuple(tool for tool in tools if is_for_model(tool.tool))
+        unassigned = tuple(tool for tool in self.unassigned if is_for_model(tool.tool))
+        servers = tuple(offer.only(lambda tool: is_for_model(tool.tool)) for offer in self.servers)
+        return replace(self, servers=servers, unassigned=unassigned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,12 +270,7 @@ class LoadedTools:
         state = self.state
         state.gone.add(name)
         state.notified[name] = "gone"
-        self._keep(
-            offer
-            if offer.tools is None
-            else replace(offer, tools=tuple(tool for tool in offer.tools if tool.name != name))
-            for offer in state.catalog.servers
-        )
+        self._keep(offer.only(lambda tool: tool.name != name) for offer in state.catalog.servers)
 
     def drop_removed(self) -> None:
         """Forget servers that were removed since the last survey, so that nothing offers their tools."""

@@ -147,12 +147,7 @@ class OfferedTools:
     @property
     def offers(self) -> list[ServerOffer]:
         """The servers, each with its deferred tools."""
-        offers = [
-            offer
-            if offer.tools is None
-            else replace(offer, tools=tuple(tool for tool in offer.tools if tool.name in self._deferred))
-            for offer in self.state.catalog.servers
-        ]
+        offers = [offer.only(lambda tool: tool.name in self._deferred) for offer in self.state.catalog.servers]
         return [offer for offer in offers if offer.tools is None or offer.tools or offer.failure]
 
     @property
