@@ -229,7 +229,7 @@ class GatewaySearch:
         Raises:
             NoAnswerError: It did not answer the search, or the lookup of a tool that the query names, in time.
         """
-        deadline = anyio.current_time() + _SEARCH_SECONDS
+        deadline = anyio.current_time() + _SEARCH_SECONDS * delegate.patience
         found: dict[str, tuple[ExposedTool, tuple[str, ...]]] = {}
 
         def add(exposed: ExposedTool, matched: tuple[str, ...]) -> None:

@@ -69,12 +69,21 @@ class DelegatedPage(NamedTuple):
 
 
 class Bounds:
-    """Limits on requests to one server that others wait for: timeout, concurrency, and pauses after failures."""
+    """Limits on requests to one server that others wait for: timeout, concurrency, and pauses after failures.
 
-    def __init__(self, server: str) -> None:
+    `patience` is the factor for the timeout.
+    """
+
+    def __init__(self, server: str, patience: float = 1) -> None:
         self._server = server
+        self._patience = patience
         self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
         self._rests_until = -math.inf
+
+    @property
+    def seconds(self) -> float:
+        """How long one request may take."""
+        return _BOUND_SECONDS * self._patience
 
     async def within(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         """Return the result of `ask`.
@@ -88,7 +97,7 @@ class Bounds:
         is_asked = False
         try:
             # Including the wait for a turn: this is how long a caller may be delayed.
-            with anyio.fail_after(_BOUND_SECONDS):
+            with anyio.fail_after(self.seconds):
                 async with self._limiter:
                     is_asked = True
                     return await ask()
@@ -98,7 +107,7 @@ class Bounds:
                 raise
             if is_asked:  # a request that timed out in the queue says nothing about the server
                 self._rests_until = anyio.current_time() + _REST_SECONDS
-            reason = explained(error) if isinstance(error, MCPError) else f"it took more than {_BOUND_SECONDS} s"
+            reason = explained(error) if isinstance(error, MCPError) else f"it took more than {self.seconds:g} s"
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {reason}") from error
 
 
@@ -110,14 +119,18 @@ class UpstreamSearch:
         server: The server's name.
         kind: The kind of items.
         max_limit: The server's maximum page size, if it is stated.
+        patience: The factor for time limits.
     """
 
-    def __init__(self, client: Client, server: str, kind: Kind, max_limit: int | None = None) -> None:
+    def __init__(
+        self, client: Client, server: str, kind: Kind, max_limit: int | None = None, patience: float = 1
+    ) -> None:
         self._client = client
         self._server = server
         self._kind = kind
         self._limit = min(max_limit or _MAX_HITS, _MAX_HITS)
-        self._bounds = Bounds(server)
+        self.patience: Final = patience
+        self._bounds = Bounds(server, patience)
 
     async def search(self, query: str) -> Sequence[Any]:
         """Return the server's best hits for `query`: valid definitions in its order, the same number for any caller.
@@ -140,7 +153,7 @@ class UpstreamSearch:
     async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
         params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
         params |= {} if cursor is None else {"cursor": cursor}
-        return await raw_request(self._client, self._kind.method, params, seconds=_BOUND_SECONDS)
+        return await raw_request(self._client, self._kind.method, params, seconds=self._bounds.seconds)
 
     async def _searched(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
@@ -175,12 +188,12 @@ class OfferedSearches:
     """Whether the server finds unlisted resources (draft: Resources That Are Not Listed)."""
 
     @classmethod
-    def of(cls, client: Client, server: str, kinds: Iterable[Kind]) -> OfferedSearches:
+    def of(cls, client: Client, server: str, kinds: Iterable[Kind], patience: float = 1) -> OfferedSearches:
         """Return the searches for `kinds` that a connected server advertises."""
         stated = primitives_settings(client) or PrimitivesServerSettings()
         settings = {"resources": stated.resources, "prompts": stated.prompts}
         by_kind = {
-            kind: UpstreamSearch(client, server, kind, own.max_limit)
+            kind: UpstreamSearch(client, server, kind, own.max_limit, patience)
             for kind in kinds
             if (own := settings[kind.setting]) is not None
         }
@@ -191,8 +204,8 @@ class OfferedSearches:
 class DelegatedSearch(UpstreamSearch):
     """The tools of one server on one connection, which the server itself searches and lists."""
 
-    def __init__(self, client: Client, server: str, settings: ServerSettings) -> None:
-        super().__init__(client, server, TOOLS, settings.max_limit)
+    def __init__(self, client: Client, server: str, settings: ServerSettings, patience: float = 1) -> None:
+        super().__init__(client, server, TOOLS, settings.max_limit, patience)
         self.size = settings.catalog_size
         """The approximate number of tools, if the server states it."""
         self.changes = 0
@@ -226,7 +239,7 @@ class DelegatedSearch(UpstreamSearch):
             return self._page[2]
         params = {} if cursor is None else {"cursor": cursor}
         answer = await self._bounds.within(
-            lambda: raw_request(self._client, TOOLS.list_method, params, seconds=_BOUND_SECONDS)
+            lambda: raw_request(self._client, TOOLS.list_method, params, seconds=self._bounds.seconds)
         )
         following = answer.get("nextCursor")
         # The gateway's cursors contain it, and a server that returns the cursor it was given would never end.

@@ -57,6 +57,9 @@ _TOOLS_SECONDS: Final = 30
 _LIST_SECONDS: Final = 5
 """How long one server can delay a combined listing of prompts, resources or templates."""
 
+_MAX_LEVELS: Final = 3
+"""Maximum gateways behind a server for which requests get more time."""
+
 _FRESH_SECONDS: Final = 5
 """How long a list stays fresh without change notifications: as long as callers may cache it."""
 
@@ -158,6 +161,11 @@ class Lists:
         """How long the entries of a kind stay fresh after they were read, if the server announces no changes."""
 
     @property
+    def patience(self) -> float:
+        """The factor for time limits: a gateway answers without a slow server, but only after its own time limit."""
+        return 1 + min(len(self.gateways), _MAX_LEVELS) / 2
+
+    @property
     def tools_fresh_seconds(self) -> float:
         """How long the tools stay fresh after they were read: forever if the server announces changes."""
         offered = None if self.client is None else self.client.server_capabilities.tools
@@ -214,12 +222,13 @@ class Lists:
                 return entries
             changes, fault = self._changes, ""  # the number of changes announced so far
             listed: list[Any] = []
+            limit = _LIST_SECONDS * self.patience
             # A gateway announces the changes that it notices, but reads its servers' lists only when it is asked.
             is_announced = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
             seconds = math.inf if is_announced else _FRESH_SECONDS
             try:
-                with anyio.fail_after(_LIST_SECONDS):
-                    read = await self._read(self.client, kind, _LIST_SECONDS, listed=listed)
+                with anyio.fail_after(limit):
+                    read = await self._read(self.client, kind, limit, listed=listed)
                 # Keep the same object if nothing has changed, and so what was derived from it, such as an index.
                 entries = entries if [*read.items()] == [*entries.items()] else read
             except (ListingError, MCPError, TimeoutError) as error:
@@ -234,7 +243,7 @@ class Lists:
                 if kind is not RESOURCE_TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = explained(error) if isinstance(error, MCPError) else str(error)
                     how = f"broke off after {len(entries):,}" if entries else "failed"
-                    fault = f"its list of {_NOUNS[kind]}s {how}: {reason or f'it took more than {_LIST_SECONDS} s'}"
+                    fault = f"its list of {_NOUNS[kind]}s {how}: {reason or f'it took more than {limit:g} s'}"
             if fault != self._faults.get(kind, ""):
                 if fault:
                     logger.warning("%s: %s", self.server, fault, extra={"server": self.server})

@@ -333,7 +333,7 @@ class Upstream:
             is_usable()
             # Before any task that compares its client with the current one.
             self._client, self.lists = client, lists
-            self.searches = OfferedSearches.of(client, self.name, self.searched)
+            self.searches = OfferedSearches.of(client, self.name, self.searched, lists.patience)
             self._become_ready(client, tools, delegated)
             self._announce_lists()
             tasks.start_soon(notifications.follow, client)
@@ -360,7 +360,7 @@ class Upstream:
                 with suppress(TooManyToolsError):
                     return await lists.tools(most), None
             await lists.require_no_loop()
-            delegated = DelegatedSearch(client, self.name, settings)
+            delegated = DelegatedSearch(client, self.name, settings, lists.patience)
             # A server may advertise a search that fails: try it before relying on it.
             try:
                 await delegated.search(self.name)
