@@ -35,16 +35,13 @@ _LEAST_DEFINED: Final = 0.15
 """Minimum share of that weight, for a definition that matches a query in other words or spellings."""
 
 
-_CLAIMED: Final = 0.6
+_CLAIMED: Final = 0.9
 """Weight of the first content that another server found, relative to the best content found here."""
 
-
-def claimed_contents(ranks: Mapping[str, int]) -> dict[str, float]:
-    """Return scores for items that another server found by their content, from their ranks there, from 1.
-
-    Only a server that has the content can judge it, and its scores are not comparable with others.
-    """
-    return {key: _CLAIMED / rank for key, rank in ranks.items()}
+_CLAIMED_ALONE: Final = 0.6
+"""The same if only definitions are searched here. With less than 0.5, it would come after every definition with one word
+of a short query.
+"""
 
 
 class PrimitiveIndex:
@@ -83,15 +80,16 @@ class PrimitiveIndex:
         self._stems: dict[str, frozenset[str]] = {key: self._stems_of(key) for key in self._tools if texts}
 
     def search(
-        self, query: str, *, visible: Collection[str] | None = None, claimed: Mapping[str, float] | None = None
+        self, query: str, *, visible: Collection[str] | None = None, claimed: Mapping[str, int] | None = None
     ) -> Sequence[Hit]:
         """Return the items that match `query`, best first.
 
         Args:
             query: Any text.
             visible: The keys of the items to search; all by default.
-            claimed: Scores of contents that only another server has searched (`claimed_contents`), by key. These items
-                are returned too, even if this index does not have them.
+            claimed: The ranks, from 1, of items that another server has found by their content, by key. Only a server
+                that has the content can judge it, and its scores are not comparable with others. These items are
+                returned too, even if this index does not have them.
         """
         if visible is not None:
             items = {key: item for key, item in self._items.items() if key in visible}
@@ -107,14 +105,16 @@ class PrimitiveIndex:
     def _stems_of(self, key: str) -> frozenset[str]:
         return stems_of(text for own in fields(self._tools[key]) for text in own.texts)
 
-    def _with_contents(self, query: str, hits: Sequence[Hit], claimed: Mapping[str, float]) -> Sequence[Hit]:
+    def _with_contents(self, query: str, hits: Sequence[Hit], claimed: Mapping[str, int]) -> Sequence[Hit]:
         """Merge the `hits` of definitions with the hits of resource contents.
 
         Scores of definitions are not comparable with those of contents, so each is weighted by the share of the query
         that the definition covers. Otherwise the best of poorly matching names would precede the text that answers the
         query.
         """
-        if not (said := {**claimed, **self._contents.search(query)}):
+        weight = _CLAIMED if self._texts else _CLAIMED_ALONE
+        said = {key: weight / rank for key, rank in claimed.items()} | dict(self._contents.search(query))
+        if not said:
             return hits
         for hit in hits:  # of an index without texts, only now
             if hit.name in self._tools and hit.name not in self._stems:

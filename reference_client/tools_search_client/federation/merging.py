@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from anyio import to_thread
-from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex, claimed_contents
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
@@ -92,7 +92,7 @@ def merge(
             return [named[hit.name] for hit in ready.search(query)]
         # Their definitions say nothing about these, and would put them after every item with one word of the query.
         ranks = {name: item.own_rank or 1 for name, item in found.items() if CONTENTS in (item.hit.matched or ())}
-        return [named[hit.name] for hit in ready.search(query, claimed=claimed_contents(ranks))]
+        return [named[hit.name] for hit in ready.search(query, claimed=ranks)]
 
     weights = fuse_and_rerank(rankings, rank_together) if len(rankings) > 1 else reciprocal_rank_fusion(rankings)
     fused = [replace(candidates[key], weight=weight) for key, weight in weights]

@@ -20,7 +20,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from mcp.server.caching import CacheHint
 from mcp_ext_search_primitives import RESOURCES, PrimitiveSettings, ResourcesSettings
-from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex, claimed_contents
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
@@ -245,7 +245,7 @@ def _in_order(
         for rank, (key, members) in enumerate(result.members.items(), 1)
         if CONTENTS in members
     }
-    local = catalog.index.search(query, claimed=claimed_contents(ranks))
+    local = catalog.index.search(query, claimed=ranks)
     own = {hit.name: hit for hit in local}
     order = {name: place for place, name in enumerate(own)}
     owners = catalog.owners
