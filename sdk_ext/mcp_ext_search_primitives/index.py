@@ -39,8 +39,8 @@ _CLAIMED: Final = 0.9
 """Weight of the first content that another server found, relative to the best content found here."""
 
 _CLAIMED_ALONE: Final = 0.6
-"""The same if only definitions are searched here. With less than 0.5, it would come after every definition with one word
-of a short query.
+"""The same if only definitions are searched here. With less than 0.5, it would come after every definition with one
+word of a short query.
 """
 
 
