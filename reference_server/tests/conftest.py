@@ -166,8 +166,8 @@ def hostile(servers: Servers, unused_tcp_port: int) -> Callable[..., Any]:
 
     async def start(way: str, era: str, behavior: str = "good", **env: str) -> dict[str, Any]:
         if way == "stdio":
-            return server_entry("hostile.py", way, era, behavior) | {"env": env}
-        servers.start(str(UPSTREAMS / "hostile.py"), way, era, behavior, str(unused_tcp_port), env=env)
+            return server_entry("excessive.py", way, era, behavior) | {"env": env}
+        servers.start(str(UPSTREAMS / "excessive.py"), way, era, behavior, str(unused_tcp_port), env=env)
         while True:
             try:
                 await (await anyio.connect_tcp("127.0.0.1", unused_tcp_port)).aclose()

@@ -1,4 +1,4 @@
-"""An MCP server that sends what no client should read: `hostile.py WAY ERA BEHAVIOR [PORT]`. Standard library only.
+"""An MCP server that sends what no client should read: `excessive.py WAY ERA BEHAVIOR [PORT]`. Standard library only.
 
 WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA is `modern` or `legacy`. A call is
 answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
