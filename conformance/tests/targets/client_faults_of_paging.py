@@ -162,6 +162,13 @@ class RefusedCursorTwice(Client):
         return super().all_pages(query, again=again and self.starts > 2)
 
 
+class RefusedCursorOfNothingUncounted(Client):
+    """Counts a refused cursor only if there are tools to discard."""
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return self.all_pages(query, again=bool(tools))
+
+
 class RefusedCursorForEver(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         return super().all_pages(query)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
 
-from .client_library import EXTENSION_ID, MODERN, PAGE, Client, InvalidError, RefusedError
+from .client_library import EXTENSION_ID, MODERN, PAGE, PATIENCE_MS, Client, InvalidError, RefusedError
 from .miniature_transports import HttpTransport, Json
 
 
@@ -342,6 +342,13 @@ class BusyNowIsListed(Client):
 
     def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
         if isinstance(error, RefusedError) and super().is_busy(error) and not self.is_busy(error):
+            return self.ranked(query, self.listed())
+        return super().instead(error, query)
+
+
+class BusyForLongIsListed(Client):
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and self.is_busy(error) and error.data["retryAfterMs"] > PATIENCE_MS:
             return self.ranked(query, self.listed())
         return super().instead(error, query)
 

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import takewhile
 from typing import IO, Any
 
@@ -151,20 +152,39 @@ class AnswerToNobodyTaken(Client):
         return response.get("id") is None or super().is_answer(request, response)
 
 
-class _LastDataLine(HttpTransport):
+class _EachField(HttpTransport):
+    def data_with(self, data: bytes, field: bytes, value: bytes) -> bytes:
+        """Return the data of an event after another field."""
+        raise NotImplementedError
+
     def events(self, response: http.client.HTTPResponse) -> Iterator[Json]:
         name, data = b"", b""
         for line in iter(response.readline, b""):
             field, _, value = line.rstrip(b"\r\n").partition(b":")
             if field == b"event":
                 name = value.strip()
-            elif field == b"data":
-                data = value
-            elif not line.strip():
-                if data and name in {b"", b"message"}:
-                    yield json.loads(data)
+            elif line.strip():
+                data = self.data_with(data, field, value)
+            else:
+                with suppress(ValueError):
+                    if name in {b"", b"message"}:
+                        yield json.loads(data)
                 name, data = b"", b""
+
+
+class _LastDataLine(_EachField):
+    def data_with(self, data: bytes, field: bytes, value: bytes) -> bytes:
+        return value if field == b"data" else data
 
 
 class LastDataLineTakenForAll(Client):
     http_transport = _LastDataLine
+
+
+class _CommentsAsData(_EachField):
+    def data_with(self, data: bytes, field: bytes, value: bytes) -> bytes:
+        return data + value if field in {b"data", b""} else data
+
+
+class CommentTakenForData(Client):
+    http_transport = _CommentsAsData

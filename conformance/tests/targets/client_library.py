@@ -27,6 +27,7 @@ LISTS: Final = {
     "prompts": ("prompts", "name"),
 }
 SETTINGS: Final = {"catalogSize", "topics", "maxLimit", "resources", "prompts"}
+PATIENCE_MS: Final = 5000
 PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
 ENCODED: Final = re.compile(r"=\?base64\?.*\?=")
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -228,7 +229,7 @@ class Client:
         try:
             return self.request(method, params)
         except RefusedError as error:
-            if not self.is_busy(error):
+            if not self.is_busy(error) or error.data["retryAfterMs"] > PATIENCE_MS:
                 raise
             time.sleep(error.data["retryAfterMs"] / 1000)
             return self.request(method, params)

@@ -82,7 +82,8 @@ class HttpConnection:
         if in_pieces:
             others = b": a comment\r\n\r\nevent: of_another_name\r\ndata: [1\r\ndata: ]\r\n\r\n:\r\n"
             first, comma, rest = encode(message).partition(b",")  # a comma between two members
-            event = others + b"retry: 5000\r\nid: 7\r\ndata:" + first + comma + b"\r\ndata: " + rest + b"\r\n\r\n"
+            between = b"\r\n: a comment\r\ndata: "
+            event = others + b"retry: 5000\r\nid: 7\r\ndata:" + first + comma + between + rest + b"\r\n\r\n"
         await self._send_body(event, in_pieces=in_pieces)
 
     async def end_stream(self) -> None:

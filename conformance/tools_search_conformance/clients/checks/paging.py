@@ -615,7 +615,7 @@ async def _expect_discarded(
     title="After refused cursors, a search starts over at most once",
     sends="A search whose first page has a `nextCursor`, with every cursor refused until the search was begun "
     f"{_STARTS_END} times. The same with the second cursor of each attempt refused, or of every other attempt if the "
-    "pages may be cached for an hour; with a limit; and without `data` in the error.",
+    "pages may be cached for an hour; with a limit; without tools; and without `data` in the error.",
     passes="A refused cursor is followed by a request without `cursor` at most once.",
     methods=EVERY_METHOD,
 )
@@ -625,18 +625,20 @@ async def refused_cursor_once(bench: ClientBench) -> None:
             await _expect_few_starts(bench, hints, good)
     await _expect_few_starts(bench, {}, _MAX_ON_PAGE)
     await _expect_few_starts(bench, {}, 0, data=False)
+    await _expect_few_starts(bench, {}, 0, tools=False)
     with suppress(NoDriverFeatureError):
         await _expect_few_starts(bench, {}, 0, limit=_MANY)
 
 
 async def _expect_few_starts(
-    bench: ClientBench, hints: JsonObject, good: int, *, data: bool = True, limit: int | None = None
+    bench: ClientBench, hints: JsonObject, good: int, *, data: bool = True, tools: bool = True, limit: int | None = None
 ) -> None:
     def good_at(start: int) -> int:
         return (good + start - 1) % 2 if hints else good
 
     def page(_: int, starts: int) -> Reply:
-        return found(tool(f"start_{starts}"), cursor=None if starts >= _STARTS_END else f"after{starts}", **hints)
+        of_start = (tool(f"start_{starts}"),) if tools else ()
+        return found(*of_start, cursor=None if starts >= _STARTS_END else f"after{starts}", **hints)
 
     follows = [found(tool(f"page_{number}"), cursor=f"later{number}", **hints) for number in range(good or 1)]
     search = _RefusedCursors(page, good=good_at, follows=follows, data=data)
@@ -646,6 +648,7 @@ async def _expect_few_starts(
         message += f" and returned {outcome.describe()}"
         case = (
             f"{number_of(good, 'cursor')} accepted, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
+            f"{'' if tools else ', without tools'}"
         )
         session.expect(search.starts_over <= 1, message, case=case)
-    bench.require(bool(search.refused or hints or limit or good), ONE_PAGE)
+    bench.require(bool(search.refused or hints or limit or good or not tools), ONE_PAGE)
