@@ -281,8 +281,8 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     title="If the server is too busy, the client does not list all tools instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
     f"`data.retryAfterMs` next to another member, once with 0, once with {_LONG_MS}, and once with an hour; they "
-    "advertise a large catalog, then a small one. On a modern connection over HTTP, also with status 429 and 503. The client searches "
-    "for several needs.",
+    "advertise a large catalog, then a small one. On a modern connection over HTTP, also with status 429 and 503. The "
+    "client searches for several needs.",
     passes="The client sends no `tools/list` after such an error. When it searches again is not judged.",
     methods=EVERY_METHOD,
 )
