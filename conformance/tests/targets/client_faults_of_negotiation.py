@@ -179,6 +179,7 @@ identifier_by_prefix = _named_alike(lambda name: name.startswith(EXTENSION_ID))
 identifier_by_suffix = _named_alike(lambda name: name.endswith(EXTENSION_ID))
 # Takes a `search` among the capability of tools for the extension.
 advertised_under_tools = _taken_for_advertised(lambda capabilities: "search" in capabilities["tools"])
+advertised_as_a_capability = _taken_for_advertised(lambda capabilities: EXTENSION_ID in capabilities)
 # Looks for the identifier among the members or elements of `extensions`.
 advertised_in_an_array = _taken_for_advertised(lambda capabilities: capabilities.get("extensions") == [EXTENSION_ID])
 
@@ -252,6 +253,11 @@ class AdvertisedAsText(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         held: Any = super().read_settings(capabilities)
         return json.loads(held) if isinstance(held, str) else held
+
+
+class AdvertisedAsNumber(Client):
+    def counts(self, held: Any) -> bool:
+        return held == 1 or super().counts(held)
 
 
 class AdvertisedAsNull(Client):

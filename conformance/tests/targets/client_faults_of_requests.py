@@ -482,14 +482,20 @@ class ParamHeadersOfLastPageOnly(Client):
         return super().page(params)
 
 
-class ParamHeadersBlindToCase(Client):
-    def definition(self, name: str) -> Json:
-        return {other.lower(): tool for other, tool in self.found.items()}.get(name.lower(), {})
+def _definitions_by(reading: Callable[[str], str]) -> type[Client]:
+    """Make a client for which several names are one; the definition that it found last counts."""
+
+    class DefinitionsBy(Client):
+        def definition(self, name: str) -> Json:
+            return {reading(other): tool for other, tool in self.found.items()}.get(reading(name), {})
+
+    return DefinitionsBy
 
 
-class DefinitionsByLastPartOfNames(Client):
-    def definition(self, name: str) -> Json:
-        return {_last_part(other): tool for other, tool in self.found.items()}.get(_last_part(name), {})
+param_headers_blind_to_case = _definitions_by(str.lower)
+definitions_by_last_part_of_names = _definitions_by(_last_part)
+definitions_by_trimmed_names = _definitions_by(str.strip)
+definitions_by_normalized_names = _definitions_by(lambda name: unicodedata.normalize("NFKC", name))
 
 
 class DefinitionsByLastPartOfNamesFirstFound(Client):

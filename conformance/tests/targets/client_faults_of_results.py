@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from .client_library import EXTENSION_ID, MODERN, PAGE, PATIENCE_MS, Client, InvalidError, RefusedError
-from .miniature_transports import HttpTransport, Json
+from .miniature_transports import HttpTransport, Json, TransportError
 
 
 class ListsOnceItHasSearched(Client):
@@ -366,6 +366,24 @@ class BusyLaterIsListed(Client):
 class BusyStatusIsListed(_Busy):
     def gives_up(self) -> bool:
         return self.over_http and getattr(self.transport, "status", 200) >= 429
+
+
+class BusyProxyIsListed(Client):
+    """Lists where a search gets no JSON, but the HTTP status of a server that is too busy."""
+
+    def page(self, params: Json) -> Json:
+        try:
+            return super().page(params)
+        except TransportError as error:
+            if getattr(self.transport, "status", 200) in {429, 503}:
+                raise InvalidError("no page of tools") from error
+            raise
+
+
+class InputRequiredIsComplete(Client):
+    def kind(self, result: Json) -> Any:
+        kind = super().kind(result)
+        return "complete" if kind == "input_required" else kind
 
 
 class MembersOfResultsInAnyCase(Client):

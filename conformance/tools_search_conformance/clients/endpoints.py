@@ -182,8 +182,8 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     response = peer.response(message, reply)
     streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
     if not streams:
-        status = peer.status(reply)
-        await connection.respond(status, encode(response), reply.kind, session, in_pieces=reply.divided)
+        body = encode(response) if reply.text is None else reply.text.encode()
+        await connection.respond(peer.status(reply), body, reply.kind, session, in_pieces=reply.divided)
         return
     if not connection.streaming:
         await connection.start_stream(session)

@@ -232,7 +232,10 @@ class Peer:
             return Answer(fault="none: the client closed the stream")
         if reply.silent or reply.hangs_up:
             return Answer(fault="none, as the script has it")
-        return Answer(message=self.response(message, reply), status=self.status(reply) if over_http else None)
+        status = self.status(reply) if over_http else None
+        if reply.text is not None:
+            return Answer(status=status, text=reply.text.encode(), fault="no JSON, as the script has it")
+        return Answer(message=self.response(message, reply), status=status)
 
     @property
     def _has_room(self) -> bool:

@@ -40,6 +40,8 @@ class Reply:
     """The HTTP status in the modern era, instead of the usual one."""
     kind: str = "application/json"
     """The content type of an HTTP response that is not an event stream."""
+    text: str | None = None
+    """The body of a modern HTTP response that is not JSON, sent in place of the reply."""
     plain: bool = False
     """Whether to send a modern result without the members that every modern result has."""
     seconds: float = 0

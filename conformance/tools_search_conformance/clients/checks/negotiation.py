@@ -53,8 +53,11 @@ _BESIDE: Final[Mapping[str, Any]] = {
     "_meta": {f"{META_PREFIX}serverInfo": {"name": "peer", "version": "1"}, EXTENSION_ID: SETTINGS},
 }  # fmt: skip
 """The identifier in places of a handshake that are not its capabilities."""
-_IN_OTHER_CASE: Final = {name: {EXTENSION_ID: SETTINGS} for name in ("Extensions", "EXTENSIONS", "Experimental")}
-"""Capabilities whose names only a parser that ignores case takes for known ones."""
+_AMONG_CAPABILITIES: Final[Mapping[str, Any]] = {
+    EXTENSION_ID: SETTINGS,
+    **{name: {EXTENSION_ID: SETTINGS} for name in ("Extensions", "EXTENSIONS", "Experimental")},
+}
+"""The identifier as a capability, and under names that only a parser that ignores case takes for known capabilities."""
 
 
 async def _expect_search(
@@ -136,8 +139,9 @@ async def advertisement_either_place(bench: ClientBench) -> None:
 
 @client_check(
     title="Unknown settings are ignored",
-    sends="Peers whose settings have unknown members, some of them generated.",
-    passes="The client searches as usual.",
+    sends="Peers whose settings have unknown members, some of them generated. Then two peers without known settings, "
+    "one of which has an unknown one.",
+    passes="The client searches as usual. Of the last two peers, it searches both or neither.",
     methods=EVERY_METHOD,
 )
 async def settings_unknown_members(bench: ClientBench) -> None:
@@ -146,6 +150,14 @@ async def settings_unknown_members(bench: ClientBench) -> None:
     settings |= {"tools": False, "search": False, "methods": [], "requires": ["com.example/other"], "score": None}
     await _require_search(bench)
     await _expect_search(bench, Script(settings=settings), "the settings had unknown members")
+    async with bench.connected(Script(settings={})) as session:
+        await session.search(_NEED)
+        searched = bool(session.peer.searches)
+    async with bench.connected(Script(settings={"future": True})) as session:
+        await session.search(_NEED)
+        empty, unknown = ("searched", "did not search") if searched else ("did not search", "searched")
+        message = f"the client {empty} a server with empty settings and {unknown} one with only an unknown setting"
+        session.expect_search(searched, message, case="no known settings")
 
     async def judge(members: JsonObject) -> None:
         case = f"the settings had {json.dumps(members, ensure_ascii=False)}"
@@ -193,8 +205,8 @@ async def settings_malformed(bench: ClientBench) -> None:
     sends="Peers that advertise other extensions or none, but would answer `tools/search`. Some have `search` under "
     "`tools`; one has the address of a peer that advertised the extension; some list no tool or 2,000, or refuse "
     "`tools/list`, `tools/call` or `server/discover`; one declares no tools; some have the identifier in a wrong "
-    "place, such as next to the capabilities, in them under `Extensions`, or in the `_meta` of a listed tool. If the "
-    "driver has `federation`, a peer in a federation with one that advertises the extension.",
+    "place, such as the name of a capability, next to the capabilities, in them under `Extensions`, or in the `_meta` "
+    "of a listed tool. If the driver has `federation`, a peer in a federation with one that advertises the extension.",
     passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
     "does not connect because `server/discover` or `tools/list` is refused or `extensions` is an array passes too.",
 )
@@ -225,9 +237,9 @@ async def never_probes(bench: ClientBench) -> None:
         "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
         "and did not know the called tool": replace(plain, refuses={"tools/call": -32602}),
         toolless: Script(advertised={}, capabilities={**others, "tools": None}),
-        "but had its identifier next to the capabilities, in them under Extensions, and in listed tools": Script(
+        "but had its identifier as a capability, under Extensions, next to capabilities, and in listed tools": Script(
             advertised={},
-            capabilities=_IN_OTHER_CASE,
+            capabilities=_AMONG_CAPABILITIES,
             handshake=_BESIDE,
             tools=[{**each, "_meta": {EXTENSION_ID: {"score": 1}}} for each in TOOLS],
         ),
@@ -286,8 +298,8 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     like: JsonObject = {each: {} for each in similar if each != name}
     lacking: dict[str, JsonObject] = {
         "no setting of another search": {}, "only settings of other searches, and similar names": {**others, **like},
-        f"{name} as true": {name: True}, f"{name} as null": {name: None},
         f"{name} as an array": {**others, name: []},
+        **{f"{name} as {json.dumps(value)}": {name: value} for value in (True, None, "{}", 1, False)},
     }  # fmt: skip
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:

@@ -277,11 +277,17 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
         session.expect(not kept, f"the client returned tools with an invalid x-mcp-header: {kept}")
 
 
+def _wide(letter: str) -> str:
+    """Return the fullwidth form of an ASCII letter, which NFKC maps to that letter."""
+    return chr(ord(letter) + 0xFEE0)
+
+
 def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
     """Return a tool among others that are defined like `other`, with names that a client may confuse with its name."""
     name = definition["name"]
     before, after = ([each.format(name) for each in names] for names in (_ALIKE_BEFORE, _ALIKE_AFTER))
-    after += [name.title(), name.replace("_", "-")]
+    before += [_wide(name[0]) + name[1:], f" {name}"]
+    after += [name.title(), name.replace("_", "-"), name[:-1] + _wide(name[-1]), f"{name} "]
     alike = {each: {**other, "name": each} for each in (*before, *after)}
     return [*(alike[each] for each in before), definition, *(alike[each] for each in after)]
 
@@ -333,7 +339,7 @@ async def http_param_headers(bench: ClientBench) -> None:
                 with suppress(NoDriverFeatureError):
                     await session.ask("list_tools")
             if before in {"found", "limited"}:
-                await session.search("ask a zone" if before == "found" else "ask one", 5)
+                await session.search("ask a zone" if before == "found" else "ask one", _ROOM)
             need = "ask nobody" if before == "limited" else "ask a region"
             await session.find_and_call(need, "ask_region", _ARGUMENTS[0])
             bench.require(bool(session.peer.requests("tools/call")), "the client did not call the tool", session.latest)

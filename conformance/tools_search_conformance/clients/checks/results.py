@@ -261,7 +261,9 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     if bench.cell.era == MODERN:
         odd_type = {"tools": [tool("odd_type")]}
         unusable += ({"resultType": "input_required", "requestState": "more"}, {**odd_type, "resultType": "partial"})
-        unusable += tuple({**odd_type, "resultType": kind} for kind in ("Complete", None, "", ["complete"]))
+        unusable += tuple(
+            {**odd_type, "resultType": kind} for kind in ("Complete", "input_required", None, "", ["complete"])
+        )
     for number, result in bench.some(bench.share(tuple(enumerate(unusable))), 3):
         script = Script(search=serves(Reply(result=result)))
         await _expect_fallback(bench, script, f"the result was {json.dumps(result)}", all_pages=number % 4 in {1, 2})
@@ -281,8 +283,8 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     title="If the server is too busy, the client does not list all tools instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
     f"`data.retryAfterMs` next to another member, once with 0, once with {_LONG_MS}, and once with an hour; they "
-    "advertise a large catalog, then a small one. On a modern connection over HTTP, also with status 429 and 503. The "
-    "client searches for several needs.",
+    "advertise a large catalog, then a small one. On a modern connection over HTTP, also with status 429 and 503, with "
+    "that error and with a proxy's text in its place. The client searches for several needs.",
     passes="The client sends no `tools/list` after such an error. When it searches again is not judged.",
     methods=EVERY_METHOD,
 )
@@ -298,8 +300,9 @@ async def busy_not_listed(bench: ClientBench) -> None:
         large = settings is SETTINGS
         busy = [_Busy(), _Busy(later=True), _Busy(after=0)]
         busy += [_Busy(times=1, after=_LONG_MS)] * (large and not bench.primitive.setting and bench.cell.era == MODERN)
-        busy += [_Busy(status=429), _Busy(status=503)] * (bench.cell.is_modern_http and large)
         busy += [_Busy(times=1, after=_HOUR)] * (large and not bench.primitive.setting)
+        if bench.cell.is_modern_http and large:
+            busy += [_Busy(status=status, proxy=proxy) for status in (429, 503) for proxy in (False, True)]
         for each in busy:
             case = f"catalogSize {settings['catalogSize']}, {each}"
             async with bench.connected(Script(search=each.search(), settings=settings)) as session:
@@ -325,8 +328,12 @@ class _Busy:
     later: bool = False
     status: int | None = None
     after: int = _RETRY_AFTER_MS
+    proxy: bool = False
+    """Whether a proxy answers in the server's place, without an error in JSON."""
 
     def __str__(self) -> str:
+        if self.proxy:
+            return f"HTTP status {self.status} of a proxy"
         status = f", HTTP status {self.status}" if self.status else ""
         return f"{'second' if self.later else 'first'} page, retryAfterMs {self.after}{status}"
 
@@ -338,6 +345,8 @@ class _Busy:
             nonlocal times
             if times and ("cursor" in params) == self.later:
                 times -= 1
+                if self.proxy:
+                    return Reply(status=self.status, kind="text/plain", text="Too many requests\n")
                 data = {"retryAfterMs": self.after, "searches": {"under way": 9}}
                 busy = RefusalError(-32603, "too many searches at once", data).reply
                 return replace(busy, status=self.status)
