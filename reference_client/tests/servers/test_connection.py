@@ -62,7 +62,7 @@ server.run()
 """
 """A server that logs, and sends too much: at once, or when it is called."""
 
-HOSTILE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "hostile.py"
+HOSTILE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "excessive.py"
 
 pytestmark = pytest.mark.anyio
 
