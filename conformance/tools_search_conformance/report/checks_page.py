@@ -152,20 +152,13 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         parties={party: [c.level for c in checks if c.party == party] for party in ("server", "client")},
         sections={section: of_section for section, of_section in sections.items() if of_section},
         guides=guides,
-        power=power and {"server": _with_signatures(power.servers), "client": _with_signatures(power.clients)},
+        power=power and {"server": power.servers, "client": power.clients},
+        signatures=signatures,
         rows_of=own_rows_of,
         link=_link,
         where=_where,
         proof=proof,
     )
-
-
-def _with_signatures(mutants: Sequence[Mutant]) -> dict[str, Any]:
-    """Return mutants, each with the names of all mutants that turn the same checks red."""
-    found = signatures(mutants)
-    alike = {name: names for names in found.values() for name in names}
-    alone = sum(len(names) == 1 for names in found.values())
-    return {"mutants": mutants, "signatures": len(found), "alike": alike, "alone": alone}
 
 
 def _link(row: Row) -> str:
