@@ -1,4 +1,4 @@
-"""Words that are easy to count: one spelling, one name for one thing, plain English.
+"""Words that are easy to count: one spelling, one name for one thing, plain English, and pages that can be read.
 
 Prints what it finds, file and line, and exits with 1 if there is any beyond what is allowed. Run from anywhere.
 """
@@ -39,8 +39,12 @@ BRITISH = re.compile(
 )
 
 
+README_LINES = 250
+"""A README is read from top to bottom, so it is shorter than this. What only some readers need has a page elsewhere."""
+
+
 def main() -> int:
-    problems = [*dialect(), *british(), *twice_named()]
+    problems = [*dialect(), *british(), *twice_named(), *long_pages()]
     print(*problems, sep="\n", end="\n" if problems else "")
     return 1 if problems else 0
 
@@ -94,6 +98,14 @@ def twice_named() -> Iterator[str]:
         for name, modules in homes.items():
             if len(set(modules)) > 1:
                 yield f"{package}: {name} is a class of {', '.join(sorted(set(modules)))}"
+
+
+def long_pages() -> Iterator[str]:
+    """Yield each README that is too long to be read whole."""
+    for path in tracked("README.md", "**/README.md"):
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines >= README_LINES:
+            yield f"{path.relative_to(ROOT)}: {lines} lines; a README has fewer than {README_LINES}"
 
 
 if __name__ == "__main__":
