@@ -41,6 +41,23 @@ class CursorTrimmedFromTheEighthPage(_FromTheEighthPage):
         return {"cursor": params["cursor"].strip()}
 
 
+class CursorOfTheLastPageOfAnySearch(Client):
+    """Reads every page of each search, and continues all of them from the cursor that came last."""
+
+    cursor = ""
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        return super().search(query, limit) if limit else self.search_all(query)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        self.cursor = cursor
+        return super().next_params(query, cursor)
+
+    def request(self, method: str, params: Json) -> Json:
+        continues = method == f"{self.path}/search" and "cursor" in params
+        return super().request(method, {**params, "cursor": self.cursor} if continues else params)
+
+
 class EmptyStartEnds(Client):
     begun = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import takewhile
@@ -129,6 +130,11 @@ class AnswersTakenInOrder(Client):
 class CancellationUnsent(Client):
     def cancel(self, number: Any) -> None:
         pass
+
+
+class CancellationUnanswered(Client):
+    def cancel(self, number: Any) -> None:
+        threading.Event().wait()
 
 
 class LastRequestCancelled(Client):

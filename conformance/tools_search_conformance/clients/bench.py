@@ -316,6 +316,17 @@ class Session:
         message = f"the search that was begun did not reach a server: the driver reports {outcome.describe()}"
         self._bench.require(reached, message, self.latest)
 
+    async def cancel(self, name: str) -> None:
+        """Have the client cancel the search that was begun under `name`, where another check judges how it does.
+
+        Raises `NoDriverFeatureError` if the driver does not answer; it cannot be asked for anything else then.
+        """
+        try:
+            await self.ask("cancel", of=name)
+        except DriverError as error:
+            self._bench.recorder.deaths.clear()
+            raise NoDriverFeatureError(str(error)) from error
+
     async def ask(self, op: str, **members: Any) -> Outcome:
         """Have the client perform an operation."""
         timeouts, before, primitive = self._bench.timeouts, self.latest, self._bench.primitive

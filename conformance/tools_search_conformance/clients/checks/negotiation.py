@@ -390,7 +390,7 @@ async def _search_at_once(bench: ClientBench, session: Session, held: HeldSearch
     for query in _AT_ONCE:
         await session.begin(query, query)
     if "cancel" in features:
-        await session.ask("cancel", of=_AT_ONCE[0])
+        await session.cancel(_AT_ONCE[0])
     for query in _AT_ONCE:
         held.release(query)
     for query in _AT_ONCE["cancel" in features :]:

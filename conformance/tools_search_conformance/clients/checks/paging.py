@@ -63,6 +63,7 @@ _ODD_CURSORS: Final = (
     ("c" * 4000, "C" * 4000),
     ("\U0001f4d6" * 3000, "x" * 20_000),
 )
+_AT_ONCE: Final = ("dispatch a courier", "brew a pot of coffee")
 _MANY: Final = 20
 _MAX_PAGES: Final = 6
 _MAX_ON_PAGE: Final = 3
@@ -74,6 +75,8 @@ _LOOP_END: Final = 120
 _WITHOUT_TOOLS: Final = 2
 """The length of the loop with empty pages."""
 _STARTS_END: Final = 10
+_READ_ON_SECONDS: Final = 1
+"""How long to wait for a request that a client need not send: for a second page, or after a busy refusal."""
 _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheScope": "public"})
 
 
@@ -84,7 +87,8 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
     "queries; for all tools, with a limit, and with one that leaves pages unread before a search for something else; "
     "with an empty page in the middle and an empty cursor. Once the server is too busy for the second page at first, "
     "once it refuses the cursor, and once the first page may be cached. If the driver has `authorization` and "
-    "`concurrent`, also for another user and with two concurrent searches.",
+    "`concurrent`, also for another user and with two concurrent searches, of which one "
+    "repeats its request for the second page after it was too busy.",
     passes="Each request with a cursor has exactly the `query` for which the cursor was issued.",
     methods=EVERY_METHOD,
 )
@@ -123,6 +127,7 @@ async def query_repeated(bench: ClientBench) -> None:
             await explore(bench, texts(), judge, cost=2)
         await bench.where_named("authorization", _expect_repeated_for_users)
         await bench.where_named("concurrent", _expect_repeated_at_once)
+        await bench.where_named("concurrent", _expect_repeated_after_another_began)
 
 
 async def _expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
@@ -147,7 +152,7 @@ async def _expect_repeated_for_users(bench: ClientBench) -> None:
 
 async def _expect_repeated_at_once(bench: ClientBench) -> None:
     """Expect two concurrent searches to continue with their own queries after an empty first page."""
-    released = {"dispatch a courier": anyio.Event(), "brew a pot of coffee": anyio.Event()}
+    released = {query: anyio.Event() for query in _AT_ONCE}
 
     def search(params: JsonObject) -> Reply:
         query = params["query"]
@@ -161,11 +166,43 @@ async def _expect_repeated_at_once(bench: ClientBench) -> None:
         for query in reversed(released):
             released[query].set()
             await session.ask("await", of=query)
-        for exchange in session.peer.searches:
-            wanted, later = exchange.params.get("cursor"), exchange.params.get("query")
-            message = f"of two concurrent searches, the client sent the cursor of {wanted!r} with the query {later!r}"
-            known = isinstance(wanted, str) and wanted in released
-            session.expect(not known or later == wanted, message, exchange, case="two concurrent searches")
+        _expect_own_cursors(session)
+
+
+async def _expect_repeated_after_another_began(bench: ClientBench) -> None:
+    """Expect a search that is refused as too busy to go on with its own cursor when another one has one too."""
+    _, second = _AT_ONCE
+    busy, repeated = anyio.Event(), anyio.Event()
+
+    def search(params: JsonObject) -> Reply:
+        query = params["query"]
+        if "cursor" not in params:
+            return found(TOOLS[3], cursor=query)
+        if query == second:
+            return replace(found(TOOLS[5]), held=repeated)
+        if busy.is_set():
+            repeated.set()
+            return found(TOOLS[5])
+        return replace(RefusalError(-32603, "too busy", {"retryAfterMs": 1}).reply, held=busy)
+
+    async with bench.connected(Script(search=search)) as session:
+        for query in _AT_ONCE:
+            await session.ask("begin", query=query, **{"as": query})
+            await bench.until(session.peer, lambda query=query: session.peer.holds(query), seconds=_READ_ON_SECONDS)
+        busy.set()
+        await bench.until(session.peer, repeated.is_set, seconds=_READ_ON_SECONDS)
+        repeated.set()
+        for query in _AT_ONCE:
+            await session.ask("await", of=query)
+        _expect_own_cursors(session)
+
+
+def _expect_own_cursors(session: Session) -> None:
+    """Expect each search with a cursor, which is the query for which it was issued, to have that query."""
+    for exchange in session.peer.searches:
+        cursor, query = (exchange.params.get(member) for member in ("cursor", "query"))
+        message = f"of two concurrent searches, the client sent the cursor of {cursor!r} with the query {query!r}"
+        session.expect(cursor in (None, query), message, exchange, case="two concurrent searches")
 
 
 def _first_page_kept(params: JsonObject) -> Reply:
