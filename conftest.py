@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first, of = map(int, config.getoption("--share").split("/"))
     named = config.getoption("--thorough") or any("::" in argument for argument in config.args)
     wanted = [item for item in items if named or not item.get_closest_marker("thorough")][first - 1 :: of]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    kept = set(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = wanted
 
 

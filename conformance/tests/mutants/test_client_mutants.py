@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import pytest
-import yaml
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.clients.judge import judge_client
 from tools_search_conformance.model import Cell, Check
+from tools_search_conformance.report.checks_page import rows_in
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 
@@ -60,8 +60,7 @@ class Mutant:
 
 
 def _read() -> dict[str, Mutant]:
-    text = Path(__file__).with_name("client_mutants.yaml").read_text(encoding="utf-8")
-    rows: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    rows = rows_in(Path(__file__).with_name("client_mutants.yaml"))
     return {
         name: Mutant(
             name=name,

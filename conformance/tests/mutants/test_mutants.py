@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import anyio
 import pytest
-import yaml
 from tools_search_conformance import catalogs
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.model import FIXTURE_FEATURES, SERVER_PREFIX, Cell, Effort, FixtureFeature, Run
+from tools_search_conformance.report.checks_page import rows_in
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.judge import judge_server
 from tools_search_conformance.wire.eras import ERAS, Era, TransportName
@@ -90,10 +90,7 @@ class Mutant:
 
 
 def _read() -> dict[str, Mutant]:
-    rows: dict[str, dict[str, Any]] = yaml.safe_load(
-        Path(__file__).with_name("mutants.yaml").read_text(encoding="utf-8")
-    )
-    return {name: _mutant(name, row) for name, row in rows.items()}
+    return {name: _mutant(name, row) for name, row in rows_in(Path(__file__).with_name("mutants.yaml")).items()}
 
 
 def _mutant(name: str, row: dict[str, Any]) -> Mutant:

@@ -73,7 +73,7 @@ def read_power(folder: Path) -> Power:
     return Power(
         servers=_mutants(folder / "mutants.yaml"),
         clients=_mutants(folder / "client_mutants.yaml"),
-        exceptions={name: str(why) for name, why in _rows(folder / "exceptions.yaml").items()},
+        exceptions={name: str(why) for name, why in rows_in(folder / "exceptions.yaml").items()},
     )
 
 
@@ -87,15 +87,17 @@ def _mutants(path: Path) -> tuple[Mutant, ...]:
                 live=row.get("live", True),
                 because=row.get("because", ""),
             )
-            for name, row in _rows(path).items()
+            for name, row in rows_in(path).items()
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise MutantsError(f"{path} has a row that is not a mutant: {type(error).__name__}: {error}") from error
 
 
-def _rows(path: Path) -> dict[str, Any]:
+def rows_in(path: Path) -> dict[str, Any]:
+    """Return the rows of a YAML file by name, or raise `MutantsError`."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        return yaml.load(path.read_text(encoding="utf-8"), loader) or {}  # noqa: S506 - both are safe
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise MutantsError(f"cannot read {path}: {error}") from error
 
