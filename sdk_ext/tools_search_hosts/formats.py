@@ -1,13 +1,15 @@
 """The configuration formats of different hosts, and their conversion to a common form.
 
-| host | servers in | in addition to `command`, `args`, `env`, `cwd`, `url` and `headers` |
-|---|---|---|
-| Claude Desktop, Cursor | `mcpServers` | `envFile` |
-| Claude Code | `projects.FOLDER.mcpServers`, over `mcpServers` | `disabledMcpServers` of a project |
-| VS Code | `servers`, or `mcp.servers` of its settings | `inputs`, `envFile` |
-| Codex | `mcp_servers`, in TOML | `env_vars`, `http_headers`, `env_http_headers`, `bearer_token_env_var` |
-| Zed | `context_servers` | `command` as an object with `path`; extensions have neither command nor address |
-| Goose | `extensions`, in YAML | `cmd`, `uri`, `envs`, `env_keys`; types that are parts of Goose are omitted |
+An entry has `command`, `args`, `env`, `cwd`, `url` and `headers`. What each host adds:
+
+- Claude Desktop and Cursor keep servers in `mcpServers`; `envFile`.
+- Claude Code keeps them in `projects.FOLDER.mcpServers`, over `mcpServers`; `disabledMcpServers` of a project.
+- VS Code keeps them in `servers`, or in `mcp.servers` of its settings; `inputs`, `envFile`.
+- Codex keeps them in `mcp_servers`, in TOML; `env_vars`, `http_headers`, `env_http_headers`, `bearer_token_env_var`.
+- Zed keeps them in `context_servers`; `command` can be an object with `path`, and extensions have neither command nor
+  address.
+- Goose keeps them in `extensions`, in YAML, as `cmd`, `uri`, `envs` and `env_keys`; types that are parts of Goose are
+  omitted.
 """
 
 from __future__ import annotations
