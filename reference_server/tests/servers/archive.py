@@ -43,7 +43,7 @@ PIECE = "all work and no play " * 5_000
 
 def capabilities(spec: dict[str, Any]) -> dict[str, Any]:
     announces = {"listChanged": not spec.get("quiet")}
-    offered: dict[str, Any] = {"tools": {}, "resources": announces, "prompts": announces}
+    offered: dict[str, Any] = {"tools": announces, "resources": announces, "prompts": announces}
     if (settings := spec.get("settings")) is not None:
         offered["extensions"] = {EXTENSION: settings}
         offered["experimental"] = {EXTENSION: settings}
@@ -120,10 +120,10 @@ def take(message: dict[str, Any]) -> None:
     elif method == "tools/call":
         for stream in STREAMS:
             meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": stream}}
-            for kind in ("resources", "prompts"):
+            for kind in ("tools", "resources", "prompts"):
                 send(method=f"notifications/{kind}/list_changed", params=meta)
         if spec.get("legacy"):
-            for kind in ("resources", "prompts"):
+            for kind in ("tools", "resources", "prompts"):
                 send(method=f"notifications/{kind}/list_changed")
         send(id=message["id"], result={"resultType": "complete", "content": []})
     else:

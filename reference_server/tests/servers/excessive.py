@@ -58,6 +58,8 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         case "counting":
             LISTED.append(True)
             return {"tools": [TOOL | {"name": f"tool_{len(LISTED)}"}]}
+        case "breaking-off":
+            return {"tools": [TOOL], "nextCursor": "next"}
         case "large-pages":
             page = int(params.get("cursor", 0))
             tool = TOOL | {"name": f"tool_{page}", "description": "x" * 3_000_000}
@@ -143,6 +145,9 @@ class Handler(BaseHTTPRequestHandler):
         is_list = request["method"] == "tools/list"
         if is_list and BEHAVIOR in ATTACKS and WAY != "old-sse":
             ATTACKS[BEHAVIOR](self)
+            return
+        if BEHAVIOR == "breaking-off" and "cursor" in request.get("params", {}):
+            self.reply(200, {"Content-Type": "text/event-stream"}, [])
             return
         if self.is_ended(request.get("params", {}).get("arguments", {})):
             return

@@ -7,15 +7,27 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
+from clients import server_entry
 from mcp import Client, StdioServerParameters
 from mcp_ext_search_primitives import PROMPTS, RESOURCES
-from mcp_ext_tools_search.client import raw_request
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, search_tools
+from tools_search_server.base.limits import Limits
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.gateway.search import GatewaySearch
+from tools_search_server.gateway.server import Endpoint
+from tools_search_server.programs.gateway import configured_gateway
+from tools_search_server.programs.health import gateway_health
+from tools_search_server.upstreams import listing
+from tools_search_server.upstreams.lazy import Laziness
 from tools_search_server.upstreams.listing import Lists
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
@@ -180,3 +192,164 @@ async def test_a_list_of_faults_takes_a_few_short_lines_of_the_log(
     assert len(logged) == 11
     assert logged[-1] == "odd: 89 more tools are left out"
     assert max(map(len, logged)) < 400
+
+
+KINDS = {"tools/list": "tool", "prompts/list": "prompt", "resources/list": "resource"}
+NUMBERED: dict[str, Any] = {
+    "tools": [{"name": f"tool_{number}", "inputSchema": {"type": "object"}} for number in range(4)],
+    "prompts": [{"name": f"prompt_{number}"} for number in range(4)],
+    "resources": [{"uri": f"https://letters.example/{number}", "name": "letter"} for number in range(4)],
+    "page": 2,
+}
+"""What a server lists in two pages."""
+
+ANNOUNCE: dict[str, Any] = {"name": "long__tool_0", "arguments": {}}
+"""A call, with which the server announces that all of its lists have changed."""
+
+EVERY_METHOD = pytest.mark.parametrize("method", KINDS)
+LATER_FAULTS = pytest.mark.parametrize("fault", [-32603, "mute", {"result": {"resultType": "complete"}}])
+
+
+@dataclass
+class Archive:
+    """A server whose lists a test changes, and a gateway in front of it."""
+
+    file: Path
+    lazy: bool = False
+    more: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def write(self, spec: dict[str, Any]) -> None:
+        draft = self.file.with_suffix(".draft")
+        draft.write_text(json.dumps(spec))
+        draft.replace(self.file)
+
+    @asynccontextmanager
+    async def gateway(self, mode: str = "auto") -> AsyncGenerator[tuple[Client, Callable[[], dict[str, Any]]]]:
+        """Run a gateway, and yield its client and a function that returns what its health document says."""
+        configuration = self.file.with_name("mcp.json")
+        entry = server_entry("archive.py", self.file) | {"lazy": self.lazy} | self.more
+        configuration.write_text(json.dumps({"mcpServers": {"long": entry}}))
+        options = GatewayOptions(20, 20, laziness=Laziness(idle_seconds=0.2))
+        gateway, _ = configured_gateway(configuration, Limits(), options)
+        server = Endpoint(GatewaySearch(gateway, Limits())).server()
+        async with gateway.running(), Client(server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+            yield client, lambda: gateway_health(gateway)["servers"][0]
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Archive(tmp_path / "archive.json")
+
+
+async def keys(client: Client, method: str) -> set[str]:
+    page = await raw_request(client, method, {}, seconds=20)
+    return {entry.get("uri", entry["name"]).rpartition("__")[2] for entry in page[method.removesuffix("/list")]}
+
+
+def first(count: int, method: str) -> set[str]:
+    return {entry.get("uri", entry["name"]) for entry in NUMBERED[method.removesuffix("/list")][:count]}
+
+
+@both_eras
+@LATER_FAULTS
+async def test_tools_before_a_page_that_fails_are_found_and_called_and_the_failure_is_reported(
+    archive: Archive, until: Any, monkeypatch: pytest.MonkeyPatch, era: str, fault: Any
+) -> None:
+    monkeypatch.setattr(listing, "_TOOLS_SECONDS", 1)
+    monkeypatch.setattr(listing, "_FAILED_SECONDS", 0.1)
+    spec = NUMBERED | {"legacy": era == "legacy", "quiet": True}
+    archive.write(spec | {"faults": {"tools/list 2": fault}})
+    with anyio.fail_after(60):
+        async with archive.gateway() as (client, health):
+            listed = await keys(client, "tools/list")
+            found = [tool.name for tool in (await search_tools(client, "tool 1", limit=1)).tools]
+            called = await raw_request(client, "tools/call", {"name": "long__tool_1", "arguments": {}}, seconds=20)
+            partial = health()
+            archive.write(spec)
+            await until(lambda: health()["tools"] == 4)
+            await until(lambda: not health()["reason"])
+    assert (listed, found, called["content"]) == (first(2, "tools/list"), ["long__tool_1"], [])
+    assert (partial["state"], partial["tools"]) == ("ready", 2)
+    assert partial["reason"].startswith("its list of tools broke off after 2: ")
+
+
+async def test_a_later_page_that_is_late_does_not_use_up_the_time_of_a_start(archive: Archive, until: Any) -> None:
+    archive.more = {"startup_timeout_sec": 4}
+    archive.write(NUMBERED | {"faults": {"tools/list 2": "mute"}})
+    with anyio.fail_after(60):
+        async with archive.gateway() as (client, health):
+            await until(lambda: health()["state"] == "ready")
+            assert await keys(client, "tools/list") == first(2, "tools/list")
+
+
+async def test_a_later_page_whose_http_exchange_breaks_off_costs_only_itself(hostile: Any, archive: Archive) -> None:
+    entry = await hostile("events", "modern", "breaking-off")
+    archive.file.with_name("mcp.json").write_text(json.dumps({"mcpServers": {"long": entry}}))
+    with anyio.fail_after(60):
+        gateway, _ = configured_gateway(archive.file.with_name("mcp.json"), Limits(), GatewayOptions(20, 20))
+        server = Endpoint(GatewaySearch(gateway, Limits())).server()
+        async with gateway.running(), Client(server) as client:
+            assert await keys(client, "tools/list") == {"say"}
+            [state] = gateway_health(gateway)["servers"]
+    assert state["reason"].startswith("its list of tools broke off after 1: ")
+
+
+@EVERY_METHOD
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [("", -32603), ("", "mute"), (" 2", -32603), (" 2", "mute"), (" 2", {"result": {"resultType": "complete"}})],
+)
+async def test_a_list_that_was_complete_stays_in_use_while_a_page_of_it_fails(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, method: str, page: str, fault: Any
+) -> None:
+    for name, seconds in {"_TOOLS_SECONDS": 1, "_LIST_SECONDS": 1, "_FAILED_SECONDS": 0.1}.items():
+        monkeypatch.setattr(listing, name, seconds)
+    member = method.removesuffix("/list")
+    changed = NUMBERED | {member: NUMBERED[member][1:]}
+    archive.write(NUMBERED)
+    seen: list[set[str]] = []
+    with anyio.fail_after(60):
+        async with archive.gateway() as (client, health):
+
+            async def until_reported(fault: str) -> None:
+                while fault not in health()["reason"] or bool(fault) != bool(health()["reason"]):
+                    seen.append(await keys(client, method))
+                    await anyio.sleep(0.05)
+
+            before = await keys(client, method)
+            archive.write(changed | {"faults": {f"{method}{page}": fault}})
+            await raw_request(client, "tools/call", ANNOUNCE, seconds=20)
+            await until_reported("known before")
+            seen.append(await keys(client, method))
+            reason = health()["reason"]
+            archive.write(changed)
+            await until_reported("")
+            after = await keys(client, method)
+            tools = await keys(client, "tools/list")
+    assert before == first(4, method)
+    assert [keys for keys in seen if keys != before and keys != after] == []
+    how = "broke off after 2" if page else "failed"
+    assert reason.startswith(f"its list of {KINDS[method]}s {how}, and the 4 known before are used: ")
+    assert after == before - first(1, method)
+    assert tools == (after if method == "tools/list" else first(4, "tools/list"))
+
+
+async def test_a_lazy_server_is_known_by_a_complete_list_only(
+    archive: Archive, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_FAILED_SECONDS", 0.1)
+    archive.lazy = True
+    broken = {"faults": {"tools/list 2": -32603}}
+    archive.write(NUMBERED | broken)
+    with anyio.fail_after(60):
+        async with archive.gateway() as (client, health):
+            assert await keys(client, "tools/list") == first(2, "tools/list")
+            archive.write(NUMBERED)
+            await until(lambda: health()["state"] == "idle")
+        archive.write(NUMBERED | broken)
+        async with archive.gateway() as (client, health):
+            await raw_request(client, "tools/call", {"name": "long__tool_3", "arguments": {}}, seconds=20)
+            assert await keys(client, "tools/list") == first(4, "tools/list")
+            await until(lambda: health()["state"] == "idle")
+            assert await keys(client, "tools/list") == first(4, "tools/list")

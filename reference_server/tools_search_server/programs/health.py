@@ -89,7 +89,7 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
                 "transport": server.upstream.transport,
                 "state": server.state.kind,
                 "since": _iso(server.state.since),
-                # A ready server's reason is about its other lists, which callers limited to single tools cannot see.
+                # A ready server's reason is about its lists, of which callers limited to single tools see only a part.
                 "reason": server.state.reason if server.rule.shows_more or not server.state.is_usable else "",
                 "protocol": server.upstream.greeting.protocol,
                 "tools": server.tool_count,

@@ -88,8 +88,8 @@ class Connection:
         """The end of the current connection."""
         self._was_usable = False
         """Whether any connection has proved usable, and so the transport to be the right one."""
-        self._is_usable = False
-        """Whether the current connection has proved usable."""
+        self._is_isolating = False
+        """Whether a failed exchange on the current connection fails only its own request."""
         self._faults = Counter[str]()
         """Faults of the current connection that did not end it, by kind."""
 
@@ -128,11 +128,11 @@ class Connection:
         start = anyio.CancelScope(deadline=anyio.current_time() + self.start_seconds)
         self.ended = Ending()
         self._faults.clear()
-        self._is_usable = False
+        self._is_isolating = False
 
         def mark_usable() -> None:
             start.deadline = math.inf  # only the start has a time limit; the same scope then lasts as long as the use
-            self._was_usable = self._is_usable = True
+            self._was_usable = self._is_isolating = True
 
         async def give_up_after_excess() -> None:
             # The SDK greets a server a second time that failed the first, and would be sent too much a second time.
@@ -219,12 +219,14 @@ class Connection:
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
 
+    def isolate(self) -> None:
+        """Let each failed exchange fail only its own request. Before, it ends the connection, with its error as why."""
+        self._is_isolating = True
+
     def _isolates(self, error: Exception) -> bool:
-        """Return whether a failed exchange fails only its own request."""
-        # Until then, a failed exchange ends the connection, and its error is the reason why.
-        if self._is_usable:
+        if self._is_isolating:
             self._note_fault("a request broke off", explain(error, self.target))
-        return self._is_usable
+        return self._is_isolating
 
     def _note_fault(self, kind: str, reason: str) -> None:
         """Log a fault of this connection: the first of its kind, the tenth, the hundredth etc."""

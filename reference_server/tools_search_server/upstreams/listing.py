@@ -2,7 +2,8 @@
 
 Tools are read whenever they change; prompts, resources and templates when somebody requests them. A server can send
 anything: the gateway omits and reports invalid entries and duplicate names, cuts endless listings, and limits the JSON
-of all of a server's lists together.
+of all of a server's lists together. If a page fails, the complete list as last read stays in use, or else the earlier
+pages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import anyio.lowlevel
 from mcp import Client, MCPError
@@ -27,7 +29,7 @@ from mcp_types import METHOD_NOT_FOUND, Tool
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_snake
 from pydantic_core import to_json
-from tools_search_hosts.endings import timed_out
+from tools_search_hosts.endings import answer_broke_off, connection_ended, session_lost, timed_out
 from tools_search_hosts.json_values import as_object, is_list
 from tools_search_hosts.messages import mebibytes
 
@@ -53,6 +55,9 @@ again."""
 
 _TOOLS_SECONDS: Final = 30
 """Time limit for one page of tools."""
+
+_SPARE_SECONDS: Final = 0.5
+"""Minimum time that remains of a server's start if a later page of its tools takes too long."""
 
 _LIST_SECONDS: Final = 5
 """How long one server can delay a combined listing of prompts, resources or templates."""
@@ -113,8 +118,19 @@ class ListingError(Exception):
     """A server's answer is not a list. The message names the method and the wrong member."""
 
 
-class ListingTooLargeError(ListingError):
+class RefusedListingError(ListingError):
+    """A server's list must not be used, not even the pages that came first. The message says why."""
+
+
+class ListingTooLargeError(RefusedListingError):
     """A server's list exceeds a limit. The message says which."""
+
+
+class _LastList(NamedTuple):
+    """A list as last read."""
+
+    entries: Mapping[str, BaseModel] = MappingProxyType({})
+    is_complete: bool = False
 
 
 @dataclass
@@ -139,18 +155,22 @@ class Lists:
     own_gateway: str = ""
     """This gateway's id. A server whose tools come through this gateway is not read."""
 
+    on_page: Callable[[], None] = lambda: None
+    """Called with each page that has arrived."""
+
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
-    """The entries of each kind."""
+    """The entries of each kind, as read over an earlier connection."""
 
     def __post_init__(self, saved: Mapping[Kind, Sequence[BaseModel]] | None) -> None:
         self._faults: dict[Kind, str] = {}
         self._logged: set[str] = set()
         self._bytes: Counter[Kind] = Counter()
-        self._known: dict[Kind, tuple[float, Mapping[str, BaseModel]]] = {
-            kind: (math.inf, {key_of(kind, entry): entry for entry in entries})
+        self._last = {
+            kind: _LastList({key_of(kind, entry): entry for entry in entries}, is_complete=True)
             for kind, entries in (saved or {}).items()
         }
-        """The entries of a kind by key, and until when they are fresh."""
+        """The entries of a kind by key."""
+        self._fresh_until: dict[Kind, float] = {}
         self._rests_until: dict[Kind, float] = {}
         """Until when not to read a list that was too late or too large, even if the server announces changes."""
         self._locks = {kind: anyio.Lock() for kind in ITEM_KINDS}
@@ -166,9 +186,16 @@ class Lists:
         return 1 + min(len(self.gateways), _MAX_LEVELS) / 2
 
     @property
+    def faults(self) -> str:
+        """What is wrong with the lists; empty if nothing is."""
+        return "; ".join(filter(None, self._faults.values()))
+
+    @property
     def tools_fresh_seconds(self) -> float:
         """How long the tools stay fresh after they were read: forever if the server announces changes."""
         offered = None if self.client is None else self.client.server_capabilities.tools
+        if self.has_failed(TOOLS):
+            return _FAILED_SECONDS
         if offered is None or (offered.list_changed and self.hears_changes()):
             return math.inf
         return self._fresh_seconds.get(TOOLS, _TOOLS_FRESH_SECONDS)
@@ -176,15 +203,20 @@ class Lists:
     async def tools(self, most: int | None = None) -> dict[str, Tool]:
         """Return the tools by name. They can be called without listing them again.
 
+        If a page fails, return the complete list as last read, or else those of the earlier pages.
+
         Raises:
             TooManyToolsError: There are more than `most`.
             ListingError: The server did not send a list, or its list has no valid tool or exceeds a limit.
-            MCPError: It refused to list, or took too long for one page.
+            MCPError: The first page failed or took too long, and no tools are known; or the connection ended.
         """
         client = self.client
         if client is None or client.server_capabilities.tools is None:
             return {}
-        listed = cast("dict[str, Tool]", await self._read(client, TOOLS, _TOOLS_SECONDS, most))
+        entries, fault = await self._read_or_keep(client, TOOLS, _TOOLS_SECONDS, most)
+        if fault is not None and (_is_connection_lost(fault) or not (entries or self._last_of(TOOLS).is_complete)):
+            raise fault
+        listed = cast("Mapping[str, Tool]", entries)
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
         # The session leaves out tools with an invalid x-mcp-header, as the protocol requires of clients.
         odd = [quoted(name) for name in listed if name not in kept]
@@ -205,54 +237,79 @@ class Lists:
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
         """Return the prompts, resources or templates by key; none if the server has none or fails to list them.
 
-        If a later page fails, return those of the earlier pages.
+        If a page fails, return the complete list as last read, or else the entries of the earlier pages.
 
         Returns the same object until they change.
         """
         if self.client is None:
-            return self._known[kind][1]
+            return self._last_of(kind).entries
         offered = self.client.server_capabilities
         capability = offered.prompts if kind is PROMPTS else offered.resources
         if capability is None:
             return {}
         # One reading for all callers that wait, each of whom would otherwise list on its own.
         async with self._locks[kind]:
-            until, entries = self._known.get(kind, (-math.inf, {}))
-            if anyio.current_time() < max(until, self._rests_until.get(kind, -math.inf)):
-                return entries
-            changes, fault = self._changes, ""  # the number of changes announced so far
-            listed: list[Any] = []
-            limit = _LIST_SECONDS * self.patience
+            waits = (self._fresh_until.get(kind, -math.inf), self._rests_until.get(kind, -math.inf))
+            if anyio.current_time() < max(waits):
+                return self._last_of(kind).entries
+            changes = self._changes  # the number of changes announced so far
             # A gateway announces the changes that it notices, but reads its servers' lists only when it is asked.
             is_announced = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
             seconds = math.inf if is_announced else _FRESH_SECONDS
-            try:
-                with anyio.fail_after(limit):
-                    read = await self._read(self.client, kind, limit, listed=listed)
-                # Keep the same object if nothing has changed, and so what was derived from it, such as an index.
-                entries = entries if [*read.items()] == [*entries.items()] else read
-            except (ListingError, MCPError, TimeoutError) as error:
-                # Of a list that broke off, what came before is kept. One that breaks a rule or a limit is not used.
-                entries = {} if isinstance(error, ListingError) else (await usable_entries(listed, kind))[0]
-                seconds = _EXCESS_SECONDS if isinstance(error, ListingTooLargeError) else _FAILED_SECONDS
-                if isinstance(error, TimeoutError | ListingTooLargeError) or (
-                    isinstance(error, MCPError) and timed_out(error)
+            entries, fault = await self._read_or_keep(self.client, kind, _LIST_SECONDS * self.patience)
+            if fault is not None:
+                is_too_large = isinstance(fault, ListingTooLargeError)
+                seconds = _EXCESS_SECONDS if is_too_large else _FAILED_SECONDS
+                if (
+                    is_too_large
+                    or isinstance(fault, TimeoutError)
+                    or (isinstance(fault, MCPError) and timed_out(fault))
                 ):
                     self._rests_until[kind] = anyio.current_time() + seconds
-                # Templates are optional, and no capability announces them.
-                if kind is not RESOURCE_TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
-                    reason = explained(error) if isinstance(error, MCPError) else str(error)
-                    how = f"broke off after {len(entries):,}" if entries else "failed"
-                    fault = f"its list of {_NOUNS[kind]}s {how}: {reason or f'it took more than {limit:g} s'}"
-            if fault != self._faults.get(kind, ""):
-                if fault:
-                    logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
-                self._faults[kind] = fault
-                self.on_faults("; ".join(filter(None, self._faults.values())))
-            # A list that changed while it was read is answered but not kept: it may be the old one or the new one.
+            # A list that changed while it was read is answered, and read again: it may be the old one or the new one.
             if changes == self._changes:
-                self._known[kind] = anyio.current_time() + seconds, entries
+                self._fresh_until[kind] = anyio.current_time() + seconds
             return entries
+
+    def _last_of(self, kind: Kind) -> _LastList:
+        return self._last.get(kind, _LastList())
+
+    async def _read_or_keep(
+        self, client: Client, kind: Kind, seconds: float, most: int | None = None
+    ) -> tuple[Mapping[str, BaseModel], Exception | None]:
+        """Return a list's entries to use, and why it could not be read to its end.
+
+        `seconds` is the limit for one page of tools, or for the whole list of others.
+        """
+        listed: list[Any] = []
+        last, bytes_before = self._last_of(kind), self._bytes[kind]
+        fault: ListingError | MCPError | TimeoutError | None = None
+        try:
+            with anyio.fail_after(math.inf if kind is TOOLS else seconds):
+                entries = await self._read(client, kind, seconds, most, listed)
+        except (ListingError, MCPError, TimeoutError) as error:
+            fault = error
+            entries, _ = await usable_entries(listed, kind)
+        except BaseException:
+            self._bytes[kind] = bytes_before
+            raise
+        if isinstance(fault, RefusedListingError) or (isinstance(fault, ListingError) and not entries):
+            # What is no list, or must not be used, makes the earlier list doubtful as well.
+            last, self._bytes[kind] = _LastList(), 0
+        elif fault is not None and (last.entries if last.is_complete else not entries):
+            self._bytes[kind] = bytes_before
+        else:
+            # Keep the same object if nothing has changed, and so what was derived from it, such as an index.
+            same = [*entries.items()] == [*last.entries.items()]
+            last = _LastList(last.entries if same else entries, is_complete=fault is None)
+        self._last[kind] = last
+        failure = "" if fault is None else _failure(kind, fault, len(entries), len(last.entries), seconds)
+        if failure != self._faults.get(kind, ""):
+            if failure:
+                logger.warning("%s: %s", self.server, failure, extra={"server": self.server})
+            self._faults[kind] = failure
+            self.on_faults(self.faults)
+        return last.entries, fault
 
     def _note_gateways(self, page: Mapping[str, Any]) -> None:
         stated = as_object(page.get("_meta")).get(GATEWAYS)
@@ -262,19 +319,19 @@ class Lists:
                 gateway for gateway in named if isinstance(gateway, str) and _GATEWAY.fullmatch(gateway)
             )
             if self.own_gateway in self.gateways:
-                raise ListingError(
+                raise RefusedListingError(
                     "it leads back to this gateway, whose tools would be its own again: "
                     "take it out of this configuration, or this gateway out of the other one"
                 )
 
     def has(self, kind: Kind, key: str) -> bool:
         """Return whether the list, as last read, has an entry with this key."""
-        return key in self._known.get(kind, (0, {}))[1]
+        return key in self._last_of(kind).entries
 
     async def has_changed(self, kind: Kind) -> bool:
         """Read a list again that has been read before, and return whether it has changed."""
-        _, before = self._known.get(kind, (0, {}))
-        self._known[kind] = -math.inf, before
+        before = self._last_of(kind).entries
+        self._fresh_until[kind] = -math.inf
         return await self.entries(kind) is not before
 
     def has_failed(self, kind: Kind) -> bool:
@@ -287,55 +344,54 @@ class Lists:
             return False
         self._changes += 1
         kinds = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, RESOURCE_TEMPLATES)
-        known = [self._known.pop(kind, None) is not None for kind in kinds]
-        return any(known)
+        read = [self._fresh_until.pop(kind, None) is not None for kind in kinds]
+        return any(read)
 
     async def _read(
-        self, client: Client, kind: Kind, page_seconds: float, most: int | None = None, listed: list[Any] | None = None
+        self, client: Client, kind: Kind, page_seconds: float, most: int | None, entries: list[Any]
     ) -> dict[str, BaseModel]:
         """Return a list's entries by key, in the server's order. Raises the same errors as `tools`.
 
-        `listed` gets the entries page by page, valid or not, so that the caller has them if a later page fails.
+        `entries` gets them page by page, valid or not, so that the caller has them if a later page fails.
         """
-        entries: list[Any] = [] if listed is None else listed
         fresh_seconds: list[float] = []
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
         async def read_page(cursor: str | None) -> str | None:
             params = {"_meta": {GATEWAYS: True}} if kind is TOOLS and _is_gateway(client) else {}
             params |= {} if cursor is None else {"cursor": cursor}
-            page = await raw_request(client, kind.list_method, params, seconds=page_seconds)
+            left = anyio.current_effective_deadline() - anyio.current_time()
+            # Before the time of the server's start is over, to have some left to use the earlier pages.
+            is_start = kind is TOOLS and cursor is not None
+            seconds = min(page_seconds, left - max(_SPARE_SECONDS, left / 10)) if is_start else page_seconds
+            page = await raw_request(client, kind.list_method, params, seconds=max(seconds, 0))
             self._note_gateways(page)
+            listed, following = entries_of(page, kind.member, kind.list_method), page.get("nextCursor")
+            if following is not None and not isinstance(following, str):
+                raise ListingError(f"its {kind.list_method} is malformed: `nextCursor` is no string")
             # Check each page before the next is requested, since a server can send pages without end.
             self._bytes[kind] += len(to_json(page))
             if self._bytes.total() > self.max_bytes:
                 raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
-            entries.extend(entries_of(page, kind.member, kind.list_method))
+            entries.extend(listed)
             if most is not None and len(entries) > most:
                 raise TooManyToolsError
             if len(entries) > max_entries:
                 raise ListingTooLargeError(f"it lists more than {max_entries:,} {_NOUNS[kind]}s")
             fresh_seconds.append(_fresh_seconds(page))
-            following: object = page.get("nextCursor")
-            if following is not None and not isinstance(following, str):
-                raise ListingError(f"its {kind.list_method} is malformed: `nextCursor` is no string")
+            self.on_page()
             return following
 
         self._bytes[kind] = 0
-        try:
-            if await follow_cursors(read_page, _MAX_PAGES):
-                text = "%s: its list of %ss does not end; the first %d are used"
-                logger.warning(text, self.server, _NOUNS[kind], len(entries), extra={"server": self.server})
-            usable, faults = await usable_entries(entries, kind)
-            self._report(kind, faults)
-            # Otherwise a server whose tools are all invalid would look like one without tools.
-            if entries and not usable:
-                place = "the log says at which member the first fails"
-                raise ListingError(f"its {kind.list_method} holds no valid {_NOUNS[kind]}; {place}")
-        except BaseException as error:
-            if listed is None or isinstance(error, ListingError):
-                self._bytes[kind] = 0  # none of it is kept
-            raise
+        if await follow_cursors(read_page, _MAX_PAGES):
+            text = "%s: its list of %ss does not end; the first %d are used"
+            logger.warning(text, self.server, _NOUNS[kind], len(entries), extra={"server": self.server})
+        usable, faults = await usable_entries(entries, kind)
+        self._report(kind, faults)
+        # Otherwise a server whose tools are all invalid would look like one without tools.
+        if entries and not usable:
+            place = "the log says at which member the first fails"
+            raise ListingError(f"its {kind.list_method} holds no valid {_NOUNS[kind]}; {place}")
         self._fresh_seconds[kind] = min(fresh_seconds)  # each page may state another time
         return usable
 
@@ -348,6 +404,23 @@ class Lists:
                 if fault not in self._logged:
                     logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
             self._logged.update(shown)
+
+
+def _is_connection_lost(error: Exception) -> bool:
+    if not isinstance(error, MCPError):
+        return False
+    return session_lost(error) or (connection_ended(error) and not answer_broke_off(error))
+
+
+def _failure(kind: Kind, error: Exception, read: int, used: int, seconds: float) -> str:
+    """Return what happened to a list of which `read` entries were read before `error`, and `used` are in use."""
+    # Templates are optional, and no capability announces them.
+    if kind is RESOURCE_TEMPLATES and isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
+        return ""
+    reason = explained(error) if isinstance(error, MCPError) else str(error) or f"it took more than {seconds:g} s"
+    how = f"broke off after {read:,}" if read else "failed"
+    known = f", and the {used:,} known before are used" if used and used != read else ""
+    return f"its list of {_NOUNS[kind]}s {how}{known}: {reason}"
 
 
 def _is_gateway(client: Client) -> bool:

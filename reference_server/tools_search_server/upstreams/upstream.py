@@ -13,7 +13,7 @@ States and transitions, with the method that makes each:
     down      starting  lazy and known: the same, after a growing pause                        _supervise
     starting  ready     connected, and its tools are read                                      _become_ready
     down      ready     the same: the server is tried again after a growing pause              _become_ready
-    ready     ready     its tools have changed, or the faults of its other lists               _keep_fresh, _note_faults
+    ready     ready     its tools have changed, or the faults of its lists                     _keep_fresh, _note_faults
     ready     idle      lazy: no request and no subscription for a while                       _stop_when_unused
     ready     down      the connection ended, was lost in a request, or the server is dead     _lose
     starting  down      no connection: not started, not reached, too slow, no list of tools    _supervise
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
@@ -74,7 +74,6 @@ from tools_search_server.upstreams.state import (
     State,
     UnavailableError,
     attempt_delays,
-    explained,
     is_modern,
 )
 
@@ -112,7 +111,7 @@ _MIN_IDLE_SECONDS: Final = 0.05
 _EVENTS: Final[Mapping[Kind, ServerEvent]] = {PROMPTS: PromptsListChanged(), RESOURCES: ResourcesListChanged()}
 """The notifications of changes."""
 
-_SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": RESOURCE_TEMPLATES}
+_SAVED: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES, "templates": RESOURCE_TEMPLATES}
 """The lists in a saved listing."""
 
 
@@ -183,8 +182,6 @@ class Upstream:
         self._state_changed = anyio.Event()
         """Set, and replaced, at each state change."""
         self._are_tools_stale = anyio.Event()
-        self._is_change_announced = False
-        """Whether the server has announced a change of its tools that are not read again yet."""
         self._doubted: dict[Kind, anyio.Event] = {}
         """Events that are set to have a list of prompts or resources read again."""
         self._trusted_until: dict[Kind, float] = {}
@@ -288,7 +285,7 @@ class Upstream:
                     await self._start_wanted.wait()
                 self._move("starting")
             began = anyio.current_time()
-            reason = printable(self._connection.secrets.masked(await self._connection.run()))
+            reason = self._shown(await self._connection.run())
             if self._client is not None:
                 self._lose(self._client)
             if self.state.kind == "idle":  # stopped on purpose: neither a failure nor a reason to pause
@@ -326,6 +323,8 @@ class Upstream:
             partial(self._note_faults, client),
             lambda: notifications.hears,
             self.gateway,
+            self._connection.isolate,
+            self._saved_lists,
         )
         async with anyio.create_task_group() as tasks:
             # The server is ready only with its tools: a listing between the two would lack them.
@@ -378,19 +377,10 @@ class Upstream:
             with anyio.move_on_after(max(fresh, _UNASKED_REST_SHARE * cost)):
                 await self._are_tools_stale.wait()
             # Before reading, so that a change during the reading causes another one.
-            is_announced, self._is_change_announced = self._is_change_announced, False
             self._are_tools_stale = anyio.Event()
             began = thread_time()
             if self.delegated is None:
-                try:
-                    tools = await lists.tools()
-                except MCPError as error:
-                    # The known tools are out of date for sure, which ends the connection. Otherwise they may be right.
-                    if is_announced:
-                        raise
-                    text = "%s does not list its tools again, which stay as they were: %s"
-                    logger.warning(text, self.name, explained(error), extra={"server": self.name})
-                    tools = self.tools
+                tools = await lists.tools()
                 # The connection may have been lost while they were read, and the server must not look ready again.
                 if tools != self.tools and self._client is client:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
@@ -434,7 +424,7 @@ class Upstream:
             return
 
         def seconds_left() -> float:
-            if self._questions.is_busy or self.subscriptions.is_any_wanted:
+            if self._questions.is_busy or self.subscriptions.is_any_wanted or self._are_tools_missing(lists):
                 self._last_used = anyio.current_time()
             return self._last_used + self._idle_seconds - anyio.current_time()
 
@@ -476,12 +466,15 @@ class Upstream:
             offer = f"{size}, searched there"
         extra = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": protocol}
         logger.info("%s is ready: %s, protocol %s", self.name, offer, protocol, extra=extra)
-        self._move("ready", tools)
+        self._move("ready", tools, self._shown("" if self.lists is None else self.lists.faults))
+
+    def _shown(self, reason: str) -> str:
+        return printable(self._connection.secrets.masked(reason))
 
     def _note_faults(self, client: Client, faults: str) -> None:
         """Record the faults in a ready server's lists."""
         if self._client is client:
-            self.state = replace(self.state, reason=printable(self._connection.secrets.masked(faults)))
+            self.state = replace(self.state, reason=self._shown(faults))
 
     def _lose(self, client: Client) -> None:
         """Stop using a connection, if it is still the current one."""
@@ -498,10 +491,13 @@ class Upstream:
         self._is_pausing = kind == "down"
         gateways, self.lists = self.gateways, None
         if self._saved is not None:
-            saved = {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
-            self.lists = Lists(self.name, None, saved=saved)
+            self.lists = Lists(self.name, None, saved=self._saved_lists)
             self.lists.gateways = gateways
         self._move(kind, {} if self._saved is None else None, reason)
+
+    def _are_tools_missing(self, lists: Lists) -> bool:
+        """Return whether not all tools are known, which must not pass for a complete listing."""
+        return self._saved is None and lists.has_failed(TOOLS)
 
     # A lazy server while it is not running.
 
@@ -518,13 +514,22 @@ class Upstream:
         self._leave("idle")
         self._announce_lists()
 
+    @property
+    def _saved_lists(self) -> Mapping[Kind, Sequence[Any]]:
+        return {} if self._saved is None else {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
+
     async def _save(self, lists: Lists, file: ListingFile) -> None:
-        listed: dict[str, Any] = {name: [*(await lists.entries(kind)).values()] for name, kind in _SAVED.items()}
+        if self._are_tools_missing(lists):
+            return
+        listed: dict[str, Any] = {
+            name: [*(self.tools if kind is TOOLS else await lists.entries(kind)).values()]
+            for name, kind in _SAVED.items()
+        }
         if self.lists is not lists:  # the connection is lost, and perhaps the lists with it
             return
         if self._saved is not None:  # a list that just failed keeps its old entries
             listed |= {name: getattr(self._saved, name) for name, kind in _SAVED.items() if lists.has_failed(kind)}
-        self._saved = SavedListing(greeting=self.greeting, tools=[*self.tools.values()], **listed)
+        self._saved = SavedListing(greeting=self.greeting, **listed)
         await anyio.to_thread.run_sync(file.save, self._saved)
 
     # Requests.
@@ -643,7 +648,6 @@ class Upstream:
         if is_certain:
             self.on_notification(self.name, event)
         if isinstance(event, ToolsListChanged):
-            self._is_change_announced = True
             self._are_tools_stale.set()
         elif isinstance(event, ResourceUpdated):
             self.subscriptions.note_update(event.uri)
