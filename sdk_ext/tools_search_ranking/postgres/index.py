@@ -40,12 +40,14 @@ _SETTINGS: Final[LiteralString] = (
     "select set_config('statement_timeout', case when current_setting('statement_timeout')::interval "
     f"between '1ms' and '{_STATEMENT_MILLISECONDS}ms' then current_setting('statement_timeout') "
     f"else '{_STATEMENT_MILLISECONDS}' end, true), "
-    "set_config('transaction_read_only', 'on', true), set_config('plan_cache_mode', 'force_generic_plan', true)"
+    "set_config('transaction_read_only', 'on', true), set_config('plan_cache_mode', 'force_generic_plan', true), "
+    "set_config('extra_float_digits', '1', true), set_config('array_nulls', 'on', true)"
 )
 """Settings of one transaction. Behind a pooler such as PgBouncer, the next transaction may use another connection. A
 shorter timeout of the role stays.
 
-Plans are generic, because `explain` of a custom plan would show its values, including words of queries."""
+Plans are generic, because `explain` of a custom plan would show its values, including words of queries. The last two
+are their defaults, since others would round scores and change parameters."""
 
 _ATTEMPTS: Final = 2
 """Using a connection is the only way to find out that the database has closed it, so a second attempt is needed."""

@@ -144,16 +144,35 @@ def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connecti
 
 
 @pytest.mark.parametrize(
-    "setting", ["standard_conforming_strings = off", "array_nulls = off", "bytea_output = 'escape'", "search_path = ''"]
+    "setting",
+    [
+        "standard_conforming_strings = off",
+        "array_nulls = off",
+        "bytea_output = 'escape'",
+        "search_path = ''",
+        "extra_float_digits = -15",
+        "transform_null_equals = on",
+        "default_transaction_isolation = 'serializable'",
+        "work_mem = '64kB'",
+        "geqo_threshold = 2; set from_collapse_limit = 1; set join_collapse_limit = 1",
+        "jit = on; set jit_above_cost = 0; set jit_inline_above_cost = 0; set jit_optimize_above_cost = 0",
+        "parallel_setup_cost = 0; set parallel_tuple_cost = 0; set min_parallel_table_scan_size = 0; "
+        "set min_parallel_index_scan_size = 0; set max_parallel_workers_per_gather = 2",
+        "enable_indexscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; set enable_hashagg = off",
+        "enable_seqscan = off; set enable_sort = off; set enable_nestloop = off; set enable_mergejoin = off",
+    ],
 )
 def test_settings_of_a_database_change_nothing(connection: Any, setting: str):
     connection.execute(f"set {setting}")
-    names = "\\a", "drop", "delete", "c"
-    tools = [Tool(name=name, description=f"Does {name}.", input_schema={"type": "object"}) for name in names]
+    names = "\\a", "drop", "delete", *(f"delete_{word}" for word in "bcdefghij"), "c"
+    tools = [
+        Tool(name=name, description=f"Does {name}." * place, input_schema={"type": "object"})
+        for place, name in enumerate(names, start=1)
+    ]
     import_catalog(connection, "set", entries(tools))
     update_catalog(connection, "set", ["c"], entries(tools[:3]))
-    index, readable = PostgresIndex(connection, "set"), floored(SimpleRanker(in_english))(tools[:3])
-    for query in ("\\a", "drop a table", "remove a"):
+    index, readable = PostgresIndex(connection, "set"), floored(SimpleRanker(in_english))(tools[:-1])
+    for query in ("\\a", "drop a table", "remove a", "delte e", "delete does"):
         assert_alike(index.search(query), readable.search(query))
 
 
