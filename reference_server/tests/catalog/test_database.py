@@ -440,6 +440,40 @@ def test_a_call_to_a_catalog_that_may_no_longer_be_read_is_answered_with_an_erro
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("alter function tools_search.search rename to find", "run `import` or `reindex` as its owner"),
+        ("delete from tools_search.catalog where name = 'lasting'", "there is no catalog of this name"),
+        (
+            "create or replace function tools_search.tools_having(counted tools_search.term, visible boolean[]) "
+            "returns table (tools int) stable parallel safe language sql as 'select 1 / 0'",
+            "SQLSTATE 22012, and would again",
+        ),
+    ],
+)
+async def test_a_search_that_would_fail_again_is_not_to_be_retried_and_the_log_says_what_to_do(
+    database: Database, servers: Any, tmp_path: Path, change: LiteralString, says: str
+) -> None:
+    address = database.other("lasting")
+    run("import", written(tmp_path / "t.json", {"tools": TEAS}), "--to", address, "--name", "lasting")
+    with (tmp_path / "log").open("w") as log:
+        url = servers.start_http("--catalog", address, "--catalog-name", "lasting", stderr=log)
+    with anyio.fail_after(SECONDS):
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+            assert (await search_tools(client, "mint")).tools[0].name == "brew_mint"
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute(change)
+            with pytest.raises(MCPError) as refused:
+                await search_tools(client, "mint")
+    logged = (tmp_path / "log").read_text()
+    assert (refused.value.code, retry_after(refused.value)) == (INTERNAL_ERROR, None)
+    assert says in logged
+    assert "Traceback" not in logged
+    assert "File " not in logged
+
+
+@pytest.mark.anyio
 async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_see(
     database: Database, servers: Any, raw: Any, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.inbound import decode_header_value
 from mcp_ext_tools_search.server import Answer, ToolsSearch
+from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData, ServerSettings
 from mcp_types import INTERNAL_ERROR, CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
@@ -28,7 +29,15 @@ from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.postgres import Excerpt, PostgresPool, SchemaError, ToolEntry, UnavailableError
+from tools_search_ranking.postgres import (
+    Excerpt,
+    PostgresPool,
+    SchemaError,
+    ToolEntry,
+    UnanswerableError,
+    UnavailableError,
+    UnknownCatalogError,
+)
 
 from tools_search_server.access.principals import bearer_token
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
@@ -219,6 +228,7 @@ class DatabaseCatalog:
 
         Raises:
             MCPError: -32603, the database is not available.
+            ServerSetupError: Trying again does not help.
         """
         try:
             revision = self._revision or await self._read_revision()
@@ -234,6 +244,8 @@ class DatabaseCatalog:
             logger.warning("a request failed: %s", error)
             text = f"The tools cannot be read at the moment; try again in {_RETRY_AFTER_MS} ms"
             raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
+        except (SchemaError, UnanswerableError, UnknownCatalogError) as error:
+            raise ServerSetupError(str(error)) from None
 
     async def page(self, ctx: Ctx, cursor: str | None) -> dict[str, Any]:
         """Return the page of `tools/list` at `cursor`, or the first one.
@@ -371,7 +383,7 @@ def with_schema_of_call(catalog: DatabaseCatalog, app: ASGIApp) -> ASGIApp:
         name = decode_header_value(headers.get("mcp-name")) if headers.get("mcp-method") == "tools/call" else None
         if name is not None:
             _called_schema.set(None)
-            with suppress(MCPError, SchemaError):  # the call itself will fail for the same reason
+            with suppress(MCPError, ServerSetupError):  # the call itself will fail for the same reason
                 _called_schema.set(await catalog.schema(name, headers.get("mcp-protocol-version", ""), headers))
         await app(scope, receive, send)
 

@@ -20,6 +20,7 @@ import anyio.to_thread
 import psycopg
 from mcp import MCPError
 from mcp_ext_tools_search.ranking import Hit, distinct_hits
+from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData
 from mcp_types import INTERNAL_ERROR
@@ -28,7 +29,9 @@ from tools_search_hosts.counts import number_of
 from tools_search_hosts.toolsets import Rule
 from tools_search_ranking.postgres import (
     PostgresPool,
+    SchemaError,
     ToolEntry,
+    UnanswerableError,
     UnavailableError,
     UnknownCatalogError,
     UnreachableError,
@@ -116,6 +119,7 @@ class SharedIndex:
 
         Raises:
             MCPError: -32603, the database is not available, or was not a moment ago.
+            ServerSetupError: Trying again does not help.
         """
         visible = view.pages.wire(protocol_version)
         began = anyio.current_time()
@@ -137,6 +141,8 @@ class SharedIndex:
             wait = self._milliseconds_to_wait(error, began)
             text = f"The tools cannot be searched at the moment; search again in {wait} ms"
             raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=wait).to_wire()) from None
+        except (SchemaError, UnanswerableError) as error:
+            raise ServerSetupError(str(error)) from None
         self._answered = anyio.current_time()
         return distinct_hits(found.hits, visible.keys()), is_current
 

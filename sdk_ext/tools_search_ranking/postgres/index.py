@@ -1,7 +1,7 @@
 """Searches a catalog in the database, in one round trip, from synchronous programs and from event loops.
 
-Database errors become one of two errors: `UnavailableError` if the same search may succeed a little later, and
-`SchemaError` if an operator has to act first.
+Database errors become `UnavailableError` if the same search may succeed a little later, `UnanswerableError` if it would
+fail again, and `SchemaError` if an operator has to act first.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ language of its `lc_messages`. What libpq itself says never has two spaces there
 The SQLSTATE of such an answer is not available: libpq has no result for it, and psycopg cannot make libpq put it into
 the text."""
 
+_REFUSED_AGAIN: Final = ("0A", "21", "22", "23", "54")
+"""Classes of SQLSTATEs that depend on the statement and its values alone."""
+
 _Row: TypeAlias = tuple[Any, ...]
 
 
@@ -68,6 +71,10 @@ class UnavailableError(Exception):
 
 class UnreachableError(UnavailableError):
     """The database does not answer at all: it cannot be reached, or it hangs."""
+
+
+class UnanswerableError(Exception):
+    """The database fails at this search, and would do so again."""
 
 
 class UnknownCatalogError(LookupError):
@@ -126,6 +133,9 @@ def failures_named() -> Generator[None]:
             raise UnknownCatalogError("there is no catalog of this name that this role may search") from None
         if error.sqlstate is None:
             raise UnreachableError("the database cannot be reached") from None
+        if error.sqlstate.startswith(_REFUSED_AGAIN):
+            text = f"the database fails at this search with SQLSTATE {error.sqlstate}, and would again: see its log"
+            raise UnanswerableError(text) from None
         raise UnavailableError(_reason(error.sqlstate)) from None
 
 
@@ -184,6 +194,7 @@ class PostgresIndex:
         Raises:
             ValueError: `visible` is given, but this index selects visible tools by groups.
             UnavailableError: The database does not answer.
+            UnanswerableError: It fails at this statement, and would again.
             SchemaError: The database does not have this version's schema.
             UnknownCatalogError: The database has no such catalog.
         """
@@ -245,6 +256,7 @@ class PostgresPool:
 
         Raises:
             UnavailableError: The database does not answer.
+            UnanswerableError: It fails at this statement, and would again.
             SchemaError: The database does not have this version's schema.
             UnknownCatalogError: The database has no such catalog.
         """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import anyio
 import psycopg
@@ -30,6 +30,7 @@ from tools_search_ranking.postgres import (
     PostgresPool,
     SchemaError,
     ToolEntry,
+    UnanswerableError,
     UnavailableError,
     UnreachableError,
     import_catalog,
@@ -557,6 +558,19 @@ async def test_a_schema_of_another_version_is_said_with_what_to_do(address: str,
         async with PostgresPool(address) as pool:
             with pytest.raises(SchemaError, match=says):
                 await _count(pool)
+
+
+@pytest.mark.parametrize(
+    ("statement", "state"), [("select 1 / 0", "22012"), ("select repeat('x', 1200000000)", "54000")]
+)
+@pytest.mark.anyio
+async def test_what_fails_because_of_its_values_is_not_said_to_be_worth_another_try(
+    address: str, statement: LiteralString, state: str
+):
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(address) as pool:
+            with pytest.raises(UnanswerableError, match=f"SQLSTATE {state}, and would again"):
+                await pool.rows(statement)
 
 
 async def _eventually(pool: PostgresPool) -> int:
