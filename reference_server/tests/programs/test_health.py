@@ -89,7 +89,8 @@ async def test_health_tells_the_state_of_each_server_and_status_shows_it(
     assert good["since"].endswith("+00:00")
     assert by_name["crashing"]["reason"].startswith("it ended with exit code 1")
     assert by_name["stuck"]["reason"] == "it did not answer within 0.5 s; if it needs longer, set `startup_timeout_sec`"
-    assert by_name["closed"]["reason"] == "nothing answers at http://127.0.0.1:9/…/mcp"
+    advice = "start the server, or correct `url`"
+    assert by_name["closed"]["reason"] == f"nothing answers at http://127.0.0.1:9/…/mcp; {advice}"
     assert by_name["telling"]["reason"] == 'it answered with error -32000: "bad key … [2J"'
     assert SECRET not in json.dumps(health)
     assert shown.exit_code == as_json.exit_code == 1
@@ -243,9 +244,14 @@ def test_a_check_is_an_object_for_programs(configuration: Any, raw: Any, tmp_pat
     assert "was not found" in missing["reason"]
 
 
+NODES_END = "set API_KEY\\n    at Module.load (loader:1) {\\n  code: 1\\n}\\n\\nNode.js v20.0.0"
+"""An error as Node prints it."""
+
+
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_check_shows_the_last_line_of_a_server_that_ended(configuration: Any, as_json: bool) -> None:
-    words = "import sys; print('starting', file=sys.stderr); sys.exit('set API_KEY')"
+@pytest.mark.parametrize("end", ["set API_KEY", NODES_END])
+def test_a_check_shows_the_last_line_of_a_server_that_ended(configuration: Any, as_json: bool, end: str) -> None:
+    words = f"import sys; print('starting', file=sys.stderr); sys.exit('{end}')"
     file = str(configuration(keyless={"command": sys.executable, "args": ["-c", words]}))
     checked = run("--check", *(["--json"] if as_json else []), "--config", file)
     assert checked.returncode == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import subprocess
 import sys
@@ -36,6 +37,12 @@ def insecure(cause: ssl.SSLError) -> httpx2.ConnectError:
     return error
 
 
+def unknown_host() -> httpx2.ConnectError:
+    error = httpx2.ConnectError("no")
+    error.__cause__ = socket.gaierror(-2, "Name or service not known")
+    return error
+
+
 def distrusted() -> ssl.SSLCertVerificationError:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
     error.verify_message = "self-signed certificate"
@@ -52,8 +59,14 @@ def invalid() -> ValidationError:
     ("error", "target", "reason"),
     [
         (FileNotFoundError(2, "No such file"), PROGRAM, "'program' was not found; install it, or give its full path"),
-        (PermissionError(13, "Permission denied"), PROGRAM, "'program' may not be executed"),
-        (httpx2.ConnectError("refused"), PLACE, "nothing answers at https://example.com/mcp"),
+        (PermissionError(13, "Permission denied"), PROGRAM, "'program' may not be executed; make it executable"),
+        (PermissionError(13, "Permission denied"), StdioTarget("/"), "'/' is a folder; give the path of a program"),
+        (
+            httpx2.ConnectError("refused"),
+            PLACE,
+            "nothing answers at https://example.com/mcp; start the server, or correct `url`",
+        ),
+        (unknown_host(), PLACE, "the address of 'example.com' cannot be looked up; correct `url`"),
         (
             refused_by("https://example.com/mcp?key=secret"),
             PLACE,

@@ -202,3 +202,18 @@ async def test_a_lazy_server_that_is_removed_while_its_listing_is_read_costs_its
                 await anyio.lowlevel.checkpoint()
             gateway.reconfigure([], gateway.metadata)
         assert (upstream.state.kind, gateway.tools) == ("down", {})
+
+
+async def test_lists_that_cannot_be_saved_are_used_and_the_log_says_once_where_and_what_to_do(
+    lazy: Lazy, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (lazy.folder / "cache").write_text("a file where the folder is due")
+    with anyio.fail_after(60):
+        async with lazy.gateway(idle_seconds=0.05) as (client, health):
+            for _ in range(2):
+                await until(lambda: health()["idle"] == 1)
+                assert not (await call(client, "old__plain"))[0]
+            await until(lambda: health()["idle"] == 1)
+    [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith(f"old: its lists are not saved in {lazy.folder}/cache/tools-search-server, so ")
+    assert said.endswith(": Not a directory; make room there, or set XDG_CACHE_HOME to a folder that can be written")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -153,7 +154,10 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
 
 
 class _LastOutput(logging.Handler):
-    """Keeps the last line that each server wrote to standard error, as it is logged: with secrets masked."""
+    """Keeps the last line that each server wrote to standard error, as it is logged: with secrets masked.
+
+    What the runtimes of servers print after an error (its stack, details, their version) is no last line.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -161,7 +165,13 @@ class _LastOutput(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         server = str(record.__dict__.get("server"))
-        self.of[server] = record.getMessage().removeprefix(f"{server}: ")
+        said = record.getMessage().removeprefix(f"{server}: ")
+        if not (server in self.of and _AFTER_ERRORS.match(said)):
+            self.of[server] = said
+
+
+_AFTER_ERRORS: Final = re.compile(r"\s|[\]}]|Node\.js v")
+"""How lines after an error begin."""
 
 
 _NOUNS: Final = {"resourceTemplates": "resource templates"}

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import math
 import re
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
 
@@ -381,8 +383,11 @@ def _explain_start(error: OSError, target: StdioTarget) -> str:
             return f"its folder {folder!r} does not exist; correct `cwd`"
         case FileNotFoundError():
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
+        case PermissionError() if Path(target.cwd or "", target.command).is_dir():
+            return f"{target.command!r} is a folder; give the path of a program as `command`"
         case PermissionError():
-            return f"{target.command!r} may not be executed"
+            advice = "make it executable, or give the program that runs it as `command`, and it in `args`"
+            return f"{target.command!r} may not be executed; {advice}"
         case other:
             reason = printable(other.strerror or str(other))[:_MAX_FOREIGN_CHARS]
             return f"{target.command!r} cannot be started: {reason}"
@@ -406,11 +411,13 @@ def _explain_connect(error: httpx2.ConnectError, target: HttpTarget) -> str:
     place = httpx2.URL(target.url).copy_with(userinfo=b"", query=None)  # these may contain keys
     # httpx hides the TLS error, which says what to do, behind the error of the connection.
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
+    while cause is not None and not isinstance(cause, ssl.SSLError | socket.gaierror):
         cause = cause.__cause__ or cause.__context__
     match cause:
         case None:
-            return f"nothing answers at {place}"
+            return f"nothing answers at {place}; start the server, or correct `url`"
+        case socket.gaierror():
+            return printable(f"the address of {httpx2.URL(target.url).host!r} cannot be looked up; correct `url`")
         case ssl.SSLCertVerificationError(verify_message=problem):
             return printable(f"the certificate of {place} is not accepted: {problem}")
         case problem:

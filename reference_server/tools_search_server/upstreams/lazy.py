@@ -54,7 +54,9 @@ class SavedListing(BaseModel):
 class ListingFile:
     """The listing file of one server."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, server: str, target: Target) -> None:
+        self._server = server
+        self._failure = ""
         entry = json.dumps([type(target).__name__, asdict(target)], sort_keys=True)
         digest = hashlib.sha256(entry.encode("utf-8", "surrogatepass")).hexdigest()
         self.path = cache_folder("tools-search-server") / f"{digest[:32]}.json"
@@ -71,7 +73,7 @@ class ListingFile:
                 if status.st_size > _MAX_FILE_BYTES:
                     return None
                 saved = SavedListing.model_validate(json.load(file), by_name=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError, ValidationError) as error:
             logger.warning("%s is ignored: %s", self.path, type(error).__name__)
@@ -81,9 +83,16 @@ class ListingFile:
         return None if has_duplicates else saved
 
     def save(self, listing: SavedListing) -> None:
-        """Replace the file atomically, readable only by this user. A failure is only logged."""
+        """Replace the file atomically, readable only by this user. A failure is only logged, once in a row."""
         try:
             text = listing.model_dump_json(by_alias=True, exclude_none=True)
             replace_private_file(self.path, text.encode("utf-8", "replace"))
         except (OSError, ValueError) as error:
-            logger.warning("the tools of a lazy server are not saved: %s", error)
+            failure = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            if failure != self._failure:
+                text = "%s: its lists are not saved in %s, so each gateway starts it once to know them: %s; %s"
+                advice = "make room there, or set XDG_CACHE_HOME to a folder that can be written"
+                logger.warning(text, self._server, self.path.parent, failure, advice, extra={"server": self._server})
+            self._failure = failure
+        else:
+            self._failure = ""

@@ -218,7 +218,7 @@ class Upstream:
         laziness = self.laziness
         is_lazy = laziness is not None and (laziness.for_all if entry.lazy is None else entry.lazy)
         self._idle_seconds = laziness.idle_seconds if laziness and is_lazy else math.inf
-        self._file = ListingFile(entry.target) if is_lazy else None
+        self._file = ListingFile(self.name, entry.target) if is_lazy else None
         self._saved: SavedListing | None = None
         """The saved listing of a lazy server. Without one, the server starts without a request."""
         self._is_pausing = False

@@ -73,6 +73,10 @@ async def test_a_stubborn_server_and_what_it_started_are_gone_afterwards(tmp_pat
     ("target", "reason"),
     [
         (python("raise SystemExit(7)"), "it ended with exit code 7"),
+        (
+            python("print('version 3')"),
+            "it ended with exit code 0 and sent no message of MCP; check that `command` and `args` start an MCP server",
+        ),
         (python("import os; os.kill(os.getpid(), 9)"), "it was killed by signal 9"),
         (python("import os, time; os.close(1); time.sleep(1000)"), "it closed its standard output"),
         (StdioTarget("yes", ("no message",)), "it sent 100 lines in a row that are not protocol messages"),
