@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import click
 import pytest
-from tools_search_client.cli.completion import complete_argument
+from tools_search_client.cli.completion import SeenNames, complete_argument
 from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Write
@@ -215,3 +216,14 @@ def test_a_file_is_completed_after_an_equals_sign_and_an_at_sign_as_well(
     )
     completed = done.stdout.replace("\\", "").split()  # zsh prints the line, and quotes the second "="
     assert completed[-1] == word, done
+
+
+def test_names_that_cannot_be_written_leave_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        SeenNames("mcp.json").remember([])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [*(tmp_path / "tools-search-client").iterdir()] == []

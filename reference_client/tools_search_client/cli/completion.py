@@ -143,8 +143,11 @@ class SeenNames:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft = self._path.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps(names), encoding="utf-8")
-            draft.replace(self._path)
+            try:
+                draft.write_text(json.dumps(names), encoding="utf-8")
+                draft.replace(self._path)
+            finally:  # on a full disk, too
+                draft.unlink(missing_ok=True)
 
     def read(self) -> list[str]:
         """Return the saved names."""
