@@ -149,9 +149,12 @@ async def test_a_server_behind_two_gateways_that_does_not_answer_costs_only_its_
         async with Client(outer, mode=era, extensions=[TOOLS_SEARCH]) as client:
             assert {"inner__slow__dig", "inner__handbook__find_page"} == set(await names(client))
             archive("slow", slow | {"faults": dict.fromkeys(mute, "mute")})
-            tools = (await search_tools(client, "find page")).tools
-            resources = (await search_resources(client, "returns")).resources
-            prompts = (await search_prompts(client, "drafts")).prompts
+            found = await search_tools(client, "find page")
+            found_resources = await search_resources(client, "returns")
+            found_prompts = await search_prompts(client, "drafts")
+    tools, resources, prompts = found.tools, found_resources.resources, found_prompts.prompts
+    # What the inner gateway does not allow to cache, the outer one does not either.
+    assert (found_resources.ttl_ms, found_prompts.ttl_ms) == (0, 0)
     assert [one.name for one in tools] == ["inner__handbook__find_page"]
     assert [one.uri for one in resources] == ["gateway://inner/gateway://handbook/docs://returns.md"]
     assert [one.name for one in prompts] == ["inner__handbook__answer"]

@@ -332,7 +332,9 @@ async def test_what_is_remembered_of_a_vast_server_is_bounded(
             assert settings is not None
             search = DelegatedSearch(client, "vast", settings)
             found = [
-                tool.name for word in ("weather", "invoice", "photo", "ticket") for tool in await search.search(word)
+                tool.name
+                for word in ("weather", "invoice", "photo", "ticket")
+                for tool in (await search.search(word)).entries
             ]
             known = [name for name in found if search.seen(name)]
             remembered = client.session._tool_output_schemas  # pyright: ignore[reportPrivateUsage] - shows it to nobody

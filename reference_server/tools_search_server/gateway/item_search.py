@@ -10,6 +10,7 @@ that they also find unlisted ones (draft: Resources That Are Not Listed).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -81,6 +82,8 @@ class _Found:
     """The matching members, by public key."""
     unlisted: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """The definitions of unlisted items, by public key."""
+    ttl_ms: float = math.inf
+    """How long the results can be cached."""
 
 
 class ItemSearch:
@@ -124,7 +127,9 @@ class ItemSearch:
         hits = await anyio.to_thread.run_sync(_in_order, query, catalog, found, items, limiter=self._limiter)
         if note is None:  # the first page
             self._outcomes.note_other_search(self._kind.member, query, is_empty=not hits)
-        ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms  # do not cache an incomplete answer
+        # Do not cache an incomplete answer, neither one from here nor one from a gateway behind this one.
+        own_ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms
+        ttl_ms = int(min([own_ttl_ms, *(result.ttl_ms for result in found.values())]))
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
 
     def _is_reading(self, view: View) -> bool:
@@ -206,12 +211,13 @@ class ItemSearch:
     ) -> _Found:
         found = _Found()
         may_be_unlisted = self._kind is RESOURCES and seen.upstream.searches.unlisted
-        entries = [*await search.search(query)]
+        hits = await search.search(query)
+        entries, found.ttl_ms = [*hits.entries], hits.ttl_ms
         named = split_uri(trimmed(query), [seen.name])
         if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
             # The upstream does not know the public form of its URI.
             entries = [
-                entry for entry in await search.search(named[1]) if key_of(self._kind, entry) == named[1]
+                entry for entry in (await search.search(named[1])).entries if key_of(self._kind, entry) == named[1]
             ] + entries
         for entry in entries:
             public = public_key(self._kind, seen.name, key_of(self._kind, entry))

@@ -12,6 +12,7 @@ pages too. A server that fails later makes its page fail, rather than change the
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -74,7 +75,8 @@ class _DelegatedResult(NamedTuple):
 
     tools: dict[str, tuple[ExposedTool, tuple[str, ...]]]
     """Tools with their matching members, by public name, best first."""
-    is_complete: bool
+    ttl_ms: float
+    """How long they can be cached; 0 if they are incomplete."""
 
 
 class GatewaySearch:
@@ -191,7 +193,7 @@ class GatewaySearch:
         """
         view = self.views.current()
         tools: Mapping[str, dict[str, Any]] = view.pages.wire(ctx.protocol_version)
-        is_complete = True
+        is_complete, their_ttl_ms = True, math.inf
         if self.shared is not None:
             hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
         else:
@@ -204,7 +206,8 @@ class GatewaySearch:
             finds, absent = await ask_all(
                 asks, note, lambda failed: [server for server, _ in split_candidates(trimmed(query), failed)]
             )
-            is_complete = is_complete and not absent and all(its.is_complete for its in finds.values())
+            is_complete = is_complete and not absent
+            their_ttl_ms = min((its.ttl_ms for its in finds.values()), default=math.inf)
             ordered = [its.tools for its in finds.values()]
             not_indexed = {name: exposed for result in ordered for name, (exposed, _) in result.items()}
             pages = ToolPages([exposed.tool for exposed in not_indexed.values()], len(not_indexed))
@@ -220,7 +223,8 @@ class GatewaySearch:
                 hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
         if note is None:  # the first page
             self.gateway.searches.note_search(query, hits)
-        ttl_ms = self.caching.ttl_ms if is_complete else 0  # an incomplete answer must not be cached
+        # An incomplete answer must not be cached, neither one from here nor one from a gateway behind this one.
+        ttl_ms = int(min(self.caching.ttl_ms, their_ttl_ms)) if is_complete else 0
         return Answer(hits, tools, ttl_ms, self.caching.scope, absent), not_indexed
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _DelegatedResult:
@@ -235,7 +239,8 @@ class GatewaySearch:
         def add(exposed: ExposedTool, matched: tuple[str, ...]) -> None:
             found.setdefault(exposed.tool.name, (exposed, matched))
 
-        for tool in await delegate.search(query):
+        hits = await delegate.search(query)
+        for tool in hits.entries:
             add(self.gateway.expose(seen.upstream, tool), matched_members(tool))
         if trimmed(query) not in found and split_candidates(trimmed(query), [seen.name]):
             with anyio.CancelScope(deadline=deadline) as looking:
@@ -249,15 +254,15 @@ class GatewaySearch:
         if others and len(others) < len(wanted):  # the query has words from the server's name
             try:
                 with anyio.CancelScope(deadline=deadline) as searching:
-                    for tool in await delegate.search(" ".join(others)):
+                    for tool in (await delegate.search(" ".join(others))).entries:
                         exposed = self.gateway.expose(seen.upstream, tool)
                         if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
                             add(exposed, matched_members(tool))
             except NoAnswerError as failure:
                 logger.warning("a search is incomplete: %s", failure, extra={"server": seen.name})
-                return _DelegatedResult(found, is_complete=False)
-            return _DelegatedResult(found, is_complete=not searching.cancelled_caught)
-        return _DelegatedResult(found, is_complete=True)
+                return _DelegatedResult(found, ttl_ms=0)
+            return _DelegatedResult(found, 0 if searching.cancelled_caught else hits.ttl_ms)
+        return _DelegatedResult(found, hits.ttl_ms)
 
 
 def fused(

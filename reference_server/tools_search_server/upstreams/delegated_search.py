@@ -27,7 +27,7 @@ from tools_search_hosts.counts import number_of
 
 from tools_search_server.base.redaction import quoted
 from tools_search_server.upstreams.listing import Kind, ListingError, entries_of, usable_entries
-from tools_search_server.upstreams.state import explained
+from tools_search_server.upstreams.state import explained, is_modern
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,16 @@ class DelegatedPage(NamedTuple):
 
     tools: Sequence[Tool] = ()
     next_cursor: str | None = None
+
+
+class UpstreamHits(NamedTuple):
+    """A server's hits."""
+
+    entries: Sequence[Any]
+    """Valid definitions, in the server's order."""
+
+    ttl_ms: float
+    """How long the server allows to cache them."""
 
 
 class Bounds:
@@ -132,23 +142,27 @@ class UpstreamSearch:
         self.patience: Final = patience
         self._bounds = Bounds(server, patience)
 
-    async def search(self, query: str) -> Sequence[Any]:
-        """Return the server's best hits for `query`: valid definitions in its order, the same number for any caller.
+    async def search(self, query: str) -> UpstreamHits:
+        """Return the server's best hits for `query`, the same number for any caller.
 
         Raises:
             NoAnswerError: The server failed or took too long.
         """
         # By key, because a server may repeat a hit on a later page.
         found: dict[str, Any] = {}
+        ttl_ms = math.inf
 
         async def read_page(cursor: str | None) -> str | None:
+            nonlocal ttl_ms
             page = await self._search_page(query, self._limit, cursor)
+            if is_modern(self._client):
+                ttl_ms = min(ttl_ms, _stated_ttl_ms(page))
             found.update({key: entry for key, entry in (await self._usable(page)).items() if key not in found})
             following = page.get("nextCursor")
             return following if isinstance(following, str) and len(found) < _MAX_HITS else None
 
         await self._searched(lambda: follow_cursors(read_page, _MAX_SEARCH_PAGES))
-        return list(found.values())[:_MAX_HITS]
+        return UpstreamHits(list(found.values())[:_MAX_HITS], ttl_ms)
 
     async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
         params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
@@ -300,6 +314,12 @@ class DelegatedSearch(UpstreamSearch):
             absorb(self._client.session, [*self._known.values()], complete=True)
             self._absorbed = 0
         return usable
+
+
+def _stated_ttl_ms(page: Mapping[str, Any]) -> int:
+    """Return a page's `ttlMs`. If it is missing or invalid, the page must not be cached (draft: Caching)."""
+    ttl_ms = page.get("ttlMs")
+    return max(ttl_ms, 0) if type(ttl_ms) is int else 0  # nor a Boolean
 
 
 def matched_members(found: Tool) -> tuple[str, ...]:
