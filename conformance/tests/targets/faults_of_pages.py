@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 import secrets
 import unicodedata
@@ -11,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from functools import reduce
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from .faults import (
     SEARCH,
@@ -179,6 +180,8 @@ cursor_signature_beyond_ascii_is_internal = _cursor_internal(lambda cursor: not 
 cursor_beyond_ascii_is_internal = _cursor_internal(lambda cursor: len(cursor) > 20 and cursor.endswith("\u00e9"))
 cursor_in_quotes_honored = _cursor_read(lambda cursor: cursor.strip('"'))
 cursor_unescaped = _cursor_read(unquote)
+# Reads the number that a cursor begins with.
+cursor_after_zeros_honored = _cursor_read(lambda cursor: cursor.lstrip("0"))
 cursor_normalized = _cursor_read(lambda cursor: unicodedata.normalize("NFKC", cursor))
 cursor_read_up_to_nul = _cursor_read(lambda cursor: cursor.partition("\0")[0])
 
@@ -311,6 +314,9 @@ cursor_bound_to_length = _cursor_bound_to(len)
 cursor_bound_to_ascii = _cursor_bound_to(lambda query: query.encode("ascii", "replace"))
 # Compares queries as a collation does that sorts numbers by their value.
 cursor_bound_to_values_of_numbers = _cursor_bound_to(lambda query: re.sub(r"(?<!\d)0+(?=\d)", "", query))
+# Compares what queries are in a URL, once decoded.
+cursor_bound_to_decoded_query = _cursor_bound_to(unquote_plus)
+cursor_bound_to_unescaped_query = _cursor_bound_to(lambda query: html.unescape(query).replace("\\", ""))
 # Compares queries without their punctuation and control characters.
 cursor_bound_to_terms = _cursor_bound_to(lambda query: re.sub(r"[^\w\s]", "", query))
 

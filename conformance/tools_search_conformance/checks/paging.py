@@ -600,6 +600,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     yield f"{cursor}0", "with one more digit"  # many decoders ignore it, because it is not a whole byte
     yield f"{cursor}.AAAA", "with another dot-separated part"
     yield f"AAAA{cursor}", "with a prefix"
+    yield f"0{cursor}", "with a leading zero"
     yield f"{cursor}\u00e9", "with a non-ASCII letter appended"
     # Many base64 decoders accept both alphabets, and ignore padding and line breaks.
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
@@ -668,7 +669,7 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
     title="A cursor issued for another query is refused",
     sends="Genuine cursors with another query than their own: other words, some of the same length, with the same"
     " beginning or end, or with the same hash; the query with other white space, line ends, case, order, Unicode"
-    " composition, punctuation, digits or leading zeros. Cursors of later pages too.",
+    " composition, punctuation, escapes, digits or leading zeros. Cursors of later pages too.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -696,6 +697,8 @@ async def cursor_other_query(bench: Bench) -> None:
     cases.append((f"{query}\n\u2021", [f"{query}{ends}\u2021" for ends in ("\r\n", "\r", " ")]))
     symbols = ("!\u00a1", "\u2021!", "\u2020\u00a1")  # one with an equal low byte, one with equal low bits, and another
     cases.append((f"{query} \u2021\u00a1", [f"{query} {other}" for other in symbols]))
+    escaped = ("\u2021+&!", "\u2021 &%21", "\u2021 &amp;!", "\u2021 &\\!")
+    cases.append((f"{query} \u2021 &!", [f"{query} {other}" for other in escaped]))
     await bench.each(bench.some(cases, 2), lambda case: _refused_with_others(bench, *case))
     # Cursors of later pages are bound to the query too, with any limit. A used cursor may no longer be valid.
     good = await _second_page(bench, query)
