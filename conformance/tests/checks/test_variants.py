@@ -199,6 +199,17 @@ async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_
     assert exit_status(run) == 1
 
 
+@pytest.mark.parametrize("catalog", ["core", "pair"])
+async def test_neither_is_one_whose_list_has_another_order_and_other_pages_each_time(
+    catalog: str, target: Command, judge: Judge, tmp_path: Path
+):
+    argv = target("miniature", "--variant", "lists-in-turns")
+    pair = serving([made_tool("first"), made_tool("second")], tmp_path) if catalog == "pair" else {}
+    profile = "live" if pair else "fixture"
+    run = await judge("list-unchanged", "refusal-changes-nothing", argv=argv, profile=profile, env=pair)
+    assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_neither_is_one_with_a_single_tool(
     variant: str, brief: bool, target: Command, judge: Judge, tmp_path: Path

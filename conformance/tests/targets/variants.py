@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .faults import EXTENSION_ID, Fault, Json, RefusalError
-from .miniature import MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
+from .miniature import LIST_PAGE, MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
 
 _NEAREST: Final = 6
 _LIFETIME: Final = 0.05
@@ -209,6 +209,26 @@ class WithoutModernTools(Miniature):
 
     def listed(self, params: Json) -> Json:
         return {"tools": self.tools[::-1]}
+
+
+@_variant("lists-in-turns")
+class ListsInTurns(Miniature):
+    """Lists its tools in an order and on pages of a size that stay the same for two or three listings only."""
+
+    listings = -1
+
+    def listed(self, params: Json) -> Json:
+        if "cursor" in params:
+            turn, start = divmod(int(self.opened(params["cursor"], "")), 1000)
+        else:
+            self.listings += 1
+            turn, start = self.listings, 0
+        tools = self.tools[::-1] if turn // 2 % 2 else self.tools
+        end = start + (LIST_PAGE if turn // 3 % 2 else LIST_PAGE - 5)
+        page: Json = {"tools": tools[start:end]}
+        if end < len(tools):
+            page["nextCursor"] = self.sealed(turn * 1000 + end, "")
+        return page
 
 
 @_variant("nearest-few")

@@ -103,13 +103,13 @@ class Listing:
         """Return whether the other listing has the same definitions, in any order."""
         return len(self.items) == len(other.items) and same(self.by_key, other.by_key)
 
+    def in_order_of(self, other: Listing) -> bool:
+        """Return whether the other listing has the same definitions, in the same order."""
+        return same(list(self.items), list(other.items))
+
     def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
         """Return how to compare listings: ignoring the order if it varies even without a search."""
-
-        def in_order(one: Listing, other: Listing) -> bool:
-            return same(list(one.items), list(other.items))
-
-        return in_order if in_order(self, before) else Listing.same_as
+        return Listing.in_order_of if self.in_order_of(before) else Listing.same_as
 
     def difference_from(self, before: Listing) -> str:
         """Return a short description of what changed: items, a member of one, or the order."""
