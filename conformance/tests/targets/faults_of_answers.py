@@ -519,6 +519,21 @@ def _with_first(name: str, result: Json) -> Json:
     return {**result, "tools": sorted(result["tools"], key=lambda tool: tool["name"] != name)}
 
 
+def _number(text: str) -> float | None:
+    with suppress(ValueError):
+        return float(text)
+    return None
+
+
+@wrong_result
+def names_of_equal_numbers(params: Json, result: Json) -> Json:
+    """Compares texts that look like numbers by their values; the first tool with an equal name comes first."""
+    number = _number(params["query"])
+    equal = [tool for tool in served_catalog()["tools"] if number is not None and _number(tool["name"]) == number]
+    others = [tool for tool in result["tools"] if tool["name"] not in {tool["name"] for tool in equal[:1]}]
+    return {**result, "tools": [*equal[:1], *others][: len(result["tools"])]}
+
+
 @wrong_result
 def query_trimmed_first(params: Json, result: Json) -> Json:
     """Compares names with the query without white space at its ends alone."""

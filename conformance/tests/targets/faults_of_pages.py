@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import html
+import json
 import re
 import secrets
 import unicodedata
@@ -365,6 +367,48 @@ class _OpaqueCursors(EncodedCursors):
 
 class CursorsInMemory(_OpaqueCursors):
     """Keeps what its cursors stand for in the memory of its process."""
+
+
+class CursorsOfTwoWorkers(EncodedCursors):
+    """Two workers take the searches in turn, each of which honors its own cursors only."""
+
+    def __init__(self) -> None:
+        self.searches = 0
+
+    def params(self, params: Json) -> Json:
+        self.searches += 1
+        return super().params(params)
+
+    def encoded(self, genuine: str) -> str:
+        return f"{genuine}.{self.searches % 2}"
+
+    def decoded(self, cursor: str) -> str:
+        genuine, _, worker = cursor.rpartition(".")
+        return genuine if worker == str(self.searches % 2) else f"{cursor} was not issued"
+
+
+class CursorUnsigned(EncodedCursors):
+    """Issues cursors as JWTs, and checks their signature by the algorithm that their header names."""
+
+    _HEADER = json.dumps({"alg": "HS256", "typ": "JWT"})
+
+    def __init__(self) -> None:
+        self.key = secrets.token_bytes(32)
+
+    def encoded(self, genuine: str) -> str:
+        return self._token(self._HEADER, genuine)
+
+    def _token(self, header: str, genuine: str) -> str:
+        signed = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in (header, genuine))
+        signature = "" if '"none"' in header else hmac.new(self.key, signed.encode(), hashlib.sha256).hexdigest()
+        return f"{signed}.{signature}"
+
+    def decoded(self, cursor: str) -> str:
+        with suppress(ValueError):
+            header, genuine = (base64.urlsafe_b64decode(f"{part}==").decode() for part in cursor.split(".")[:2])
+            if cursor == self._token(header, genuine):
+                return genuine
+        return f"{cursor} was not issued"
 
 
 class CursorsInHexadecimalDigits(EncodedCursors):

@@ -219,7 +219,7 @@ class ListsInTurns(Miniature):
 
     def listed(self, params: Json) -> Json:
         if "cursor" in params:
-            turn, start = divmod(int(self.opened(params["cursor"], "")), 1000)
+            turn, start = divmod(int(self.opened(params["cursor"], "")), 100_000)
         else:
             self.listings += 1
             turn, start = self.listings, 0
@@ -227,7 +227,7 @@ class ListsInTurns(Miniature):
         end = start + (LIST_PAGE if turn // 3 % 2 else LIST_PAGE - 5)
         page: Json = {"tools": tools[start:end]}
         if end < len(tools):
-            page["nextCursor"] = self.sealed(turn * 1000 + end, "")
+            page["nextCursor"] = self.sealed(turn * 100_000 + end, "")
         return page
 
 

@@ -42,6 +42,8 @@ _LIMITS: Final = (None, 1, 3)
 _REPEATS: Final = 3
 _CONTINUED: Final = 6
 """Number of searches for different queries that are continued concurrently."""
+_LISTINGS: Final = 6
+"""How often a list has to be the same without searches, since one in any order can be the same by chance."""
 _LIST_PAGES: Final = 3
 """Maximum number of a list's pages to request among searches."""
 _INTERNAL: Final = -32603
@@ -222,7 +224,9 @@ async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[E
             continue  # a server may honor the cursors of its lists once
         differs = _listed(exchange) != _listed(page) and not _too_many(page, exchange)
         again = {name: value for name, value in exchange.params.items() if name == "cursor"}
-        steady = differs and _listed(await bench.server.ask(bench.list_method, again)) == _listed(page)
+        steady = differs and all(
+            [_listed(await bench.server.ask(bench.list_method, again)) == _listed(page) for _ in range(_LISTINGS)]
+        )
         message = f"{bench.list_method}, in flight together with searches, returned something else than alone"
         bench.expect(not steady, exchange, message, case=f"{bench.list_method} among searches")
     return together

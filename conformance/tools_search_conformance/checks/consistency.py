@@ -304,7 +304,7 @@ async def list_unchanged(bench: Bench) -> None:
         _expect_kept(bench, kept or allowed >= 0, after, before, what, case=case)
         if kept and same_frame and not same(_frame(after), _frame(before)):
             await anyio.sleep(_SECOND)  # a time in the answer is then different
-            lasts = await bench.lists_alike(lambda listing: same(_frame(listing), _frame(after)))
+            lasts = await bench.lists_alike(partial(_is_framed_as, after))
             message = f"after a search for {name!r}, the last page of {bench.list_method} has"
             message += f" {json_text(_frame(after)):.200} instead of {json_text(_frame(before)):.200}"
             bench.expect(not lasts or bench.profile == "live", after.exchange, message, case=case)
@@ -329,6 +329,10 @@ def _frame(listing: Listing) -> JsonObject:
     primitive, result = primitive_of(listing.exchange.method), listing.exchange.result or {}
     kept = {name: value for name, value in result.items() if name not in {primitive.member, "ttlMs", "nextCursor"}}
     return {**kept, primitive.member: len(as_array(result.get(primitive.member)) or [])}
+
+
+def _is_framed_as(one: Listing, other: Listing) -> bool:
+    return same(_frame(one), _frame(other))
 
 
 async def _require_steady(bench: Bench, kept: bool) -> None:

@@ -67,7 +67,7 @@ _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
     "gr\u00f6\u00dfe_messen",
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
-    "co\u00adop", "coop",
+    "co\u00adop", "coop", "1e1", "10",
 )  # fmt: skip
 """Names that the base protocol does not recommend, and that are equal after common normalizations."""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
@@ -91,8 +91,9 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     title="A tool whose name is the query comes first",
     sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; to a"
     " fixture of a single tool, its name; on a fixture that lists such tools, a word that sixty tools have for a"
-    " name, and names that are not ASCII, or that differ only in white space, invisible characters, case"
-    " or composition, some of them surrounded by white space; on that fixture, also prompts with these names.",
+    " name, and names that are not ASCII, or that differ only in white space, invisible characters, case or"
+    " composition, or spell the same number, some of them surrounded by white space; on that fixture, also prompts with"
+    " these names.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tools_search_conformance.checks.parameters import refused_by_empty
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench, early_page, once, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, early_page, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk, read_page
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, key_in, params_of_use
@@ -52,6 +52,9 @@ _OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "
 # Symbols are no terms. They tell queries apart that were sent before.
 _MARKS: Final = (" \u21a9\u2318", " \u2318\u21a9", " \u2325\u21a9")
 _REPLICA_PAGES: Final = 4
+_TOGETHER: Final = 4
+_ROUNDS: Final = 3
+_ATTEMPTS: Final = 2
 _DIFFER: Final = "the same request returns different sequences, so limits cannot be compared; see deterministic"
 _BOUND_PAGES: Final = (3, 4, 5)
 _MADE_UP: Final = (
@@ -564,7 +567,8 @@ async def cursor_repeated(bench: Bench) -> None:
 @server_check(
     title="An altered cursor is refused",
     sends="A genuine cursor with one character changed, at each of several positions; cut, doubled or extended; in"
-    " another spelling of base64; with the case of its letters swapped; or with the numbers in it raised or lowered.",
+    " another spelling of base64; with the case of its letters swapped; without its signature, if it is a JWT; or with"
+    " the numbers in it raised or lowered.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -620,6 +624,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     for before, part in dict.fromkeys((("", cursor), (head, last))):
         if part.swapcase() != part:  # a different string, even if it has the same meaning in hexadecimal
             yield before + part.swapcase(), f"with the case of its last {number_of(len(part), 'character')} swapped"
+    yield from ((unsigned, "as a JWT without signature") for unsigned in _unsigned(cursor))
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
         yield from ((raised, f"with {numbers} {how}") for raised, numbers in _raised(cursor, more))
@@ -638,6 +643,19 @@ def _exchanged(cursor: str) -> Iterator[tuple[str, str]]:
             # The low bits of the last base64 character may have no meaning, so this changes a high one.
             other = _BASE64[(_BASE64.index(cursor[place]) + 32) % len(_BASE64)]
         yield cursor[:place] + other + cursor[place + 1 :], f"with character {place + 1} changed"
+
+
+def _unsigned(cursor: str) -> Iterator[str]:
+    """Yield a JWT whose header names the algorithm `none`, which some libraries accept without a signature."""
+    head, *payload = cursor.split(".")
+    for urlsafe in (False, True):
+        text = _from_base64(head, urlsafe=urlsafe)
+        if (
+            text is not None
+            and len(payload) > 1
+            and (header := re.sub(r'("alg"\s*:\s*)"\w+"', r'\1"none"', text)) != text
+        ):
+            yield f"{base64.urlsafe_b64encode(header.encode()).decode().rstrip('=')}.{payload[0]}."
 
 
 def _raised(cursor: str, more: int) -> Iterator[tuple[str, str]]:
@@ -826,6 +844,31 @@ async def cursor_other_method(bench: Bench) -> None:
             good = {"query": query, "limit": 1}
             await bench.refused({**good, "cursor": cursor}, good, f"a cursor of {issuer.method}")
     bench.applies(bool(bench.recorder.judged), "no other search has a second page")
+
+
+@server_check(
+    title="A cursor that was refused is not honored again",
+    sends=f"The request for a second page, {_ROUNDS} times in turn on each of {_TOGETHER} connections.",
+    passes="No page after error -32602, as would come from another process behind the same URL.",
+    transports=("http",),
+    methods=EVERY_METHOD,
+)
+async def cursor_at_every_request(bench: Bench) -> None:
+    query = await bench.query_with_matches()
+    for attempt in range(_ATTEMPTS):  # a search by another client may issue the same cursor again
+        page, cursor = await bench.page_with_cursor(query)
+        following, refused = {"query": query, "limit": 1, "cursor": cursor}, False
+        for _ in range(_ROUNDS):
+            answers = await bench.server.at_once([following] * _TOGETHER, seconds=bench.options.timeout)
+            again = next((each for each in answers if refused and each.result is not None), None)
+            if again is not None:
+                break
+            refused = refused or any(each.error_code == INVALID_PARAMS for each in answers)
+        message = f"a page came after an error {INVALID_PARAMS} for the same cursor; are there several processes behind"
+        message += " this URL that each refuse the cursors of the others?"
+        bench.expect(again is None or attempt < _ATTEMPTS - 1, again or page.exchange, message)
+        if again is None:
+            return
 
 
 @server_check(
