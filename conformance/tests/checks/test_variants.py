@@ -199,6 +199,15 @@ async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_
     assert exit_status(run) == 1
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_neither_is_one_that_lists_tools_of_equal_names_and_searches_one_of_them(
+    era: Era, target: Command, judge: Judge, tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("core", tmp_path))}
+    run = await judge(argv=target("miniature", "--variant", "last-of-a-name"), profile="live", env=variable, era=era)
+    require_green(run, [era])
+
+
 @pytest.mark.parametrize("catalog", ["core", "pair"])
 async def test_neither_is_one_whose_list_has_another_order_and_other_pages_each_time(
     catalog: str, target: Command, judge: Judge, tmp_path: Path

@@ -10,6 +10,7 @@ import time
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any

@@ -211,6 +211,23 @@ class WithoutModernTools(Miniature):
         return {"tools": self.tools[::-1]}
 
 
+@_variant("last-of-a-name")
+class LastOfAName(Miniature):
+    """Lists an older definition of each tool before its own, which alone is searched."""
+
+    def listed(self, params: Json) -> Json:
+        page = super().listed(params)
+        return {**page, "tools": [each for tool in page["tools"] for each in (_older(tool), tool)]}
+
+
+def _older(tool: Json) -> Json:
+    return {
+        "name": tool["name"],
+        "description": f"Formerly {tool['name']}0, obsolete.",
+        "inputSchema": {"type": "object"},
+    }
+
+
 @_variant("lists-in-turns")
 class ListsInTurns(Miniature):
     """Lists its tools in an order and on pages of a size that stay the same for two or three listings only."""

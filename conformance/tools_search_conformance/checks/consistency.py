@@ -182,9 +182,10 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
 async def definition_identity(bench: Bench) -> None:
     def judge(page: Page, listing: Listing, on: Bench = bench) -> None:
         for key, item in zip(page.keys, page.items, strict=True):
-            if (listed := listing.by_key.get(key)) is not None:
-                where = _difference(bare(listed), bare(item))
-                on.expect(where is None, page.exchange, f"the found {key!r} differs from the listed one: {where}")
+            if listed := listing.all_by_key.get(key):
+                where = [_difference(bare(each), bare(item)) for each in listed]
+                message = f"the found {key!r} differs from the listed one: {where[0]}"
+                on.expect(None in where, page.exchange, message)
 
     some = chosen(bench, (await bench.nonempty_listing()).items)
     keys = [item[bench.primitive.key] for item in some]

@@ -480,8 +480,11 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
             self._expect(len({*page.keys}) == len(page.keys), page.exchange, twice)
             excess = f"a page with limit {limit} contains {len(page.items)} {bench.noun}s"
             self._expect(limit is None or len(page.items) <= limit, page.exchange, excess)
-            found = zip(page.keys, page.items, strict=True)
-            other = [key for key, item in found if not same(bare(item), bare(self.listing.by_key.get(key, item)))]
+            other = [
+                key
+                for key, item in zip(page.keys, page.items, strict=True)
+                if not any(same(bare(item), bare(each)) for each in self.listing.all_by_key.get(key, [item]))
+            ]
             self._expect(not other, page.exchange, f"these were found with another definition than listed: {other}")
             return page
 

@@ -89,9 +89,14 @@ class Listing:
     @cached_property
     def by_key(self) -> dict[str, JsonObject]:
         """Definitions by key; the first of any duplicates."""
-        found: dict[str, JsonObject] = {}
+        return {key: items[0] for key, items in self.all_by_key.items()}
+
+    @cached_property
+    def all_by_key(self) -> dict[str, list[JsonObject]]:
+        """All definitions by key. A search considers any one of several."""
+        found: dict[str, list[JsonObject]] = {}
         for key, item in zip(_keys(self.items, self.exchange), self.items, strict=True):
-            found.setdefault(key, item)
+            found.setdefault(key, []).append(item)
         return found
 
     @property

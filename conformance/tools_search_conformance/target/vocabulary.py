@@ -176,7 +176,18 @@ class Vocabulary:
         return [*self.broad(count - len(phrases)), *(each for each in phrases if 0 < len(each) <= _LONGEST)]
 
     def _terms(self, tool: JsonObject) -> tuple[str, ...]:
-        return _different_terms(*text_of(tool))
+        found, shared = _different_terms(*text_of(tool)), self._shared_by_key.get(tool[self.key])
+        return found if shared is None else tuple(term for term in found if term in shared)
+
+    @cached_property
+    def _shared_by_key(self) -> dict[str, set[str]]:
+        """The terms that all items with the same key share, where there are several: a search considers one of them."""
+        count, shared = Counter(self.keys), dict[str, set[str]]()
+        for item in self.items:
+            if count[key := item[self.key]] > 1:
+                own = {*_different_terms(*text_of(item))}
+                shared[key] = shared.get(key, own) & own
+        return shared
 
 
 @lru_cache(maxsize=8192)
