@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import click.testing
 import pytest
 from tools_search_conformance.cli.cli import cli
-from tools_search_conformance.model import Cell, Evidence, Result, Status
+from tools_search_conformance.model import Cell, Evidence, Result, Run, Status
 from tools_search_conformance.run.causes import ENDED, GONE, with_causes
 from tools_search_conformance.wire.eras import LEGACY, MODERN
-from tools_search_conformance.wire.record import Answer, Exchange
+from tools_search_conformance.wire.record import OTHER_ID, Answer, Exchange
 
 Command = Callable[..., tuple[str, ...]]
 CELL, OTHER = Cell(transport="stdio", era=MODERN), Cell(transport="stdio", era=LEGACY)
@@ -53,6 +53,31 @@ def test_the_cause_of_a_header_mismatch_is_the_check_that_is_about_the_header():
     header = "http-name-not-required"
     alike = [result(rule, rule, code=-32020) for rule in (FIRST, SECOND, header)]
     assert causes(*alike) == [header, header, None]
+
+
+def test_responses_with_other_ids_explain_what_got_one():
+    ids = "id-echoed"
+    lost = [result(rule, f"{rule} got no response{OTHER_ID} {place}") for place, rule in enumerate((FIRST, SECOND))]
+    assert causes(*lost, result(THIRD, "x"), result(ids, "y")) == [ids, ids, None, None]
+    assert causes(*lost, result(ids, "", status="pass")) == [None] * 3
+
+
+@pytest.mark.anyio
+async def test_so_do_responses_that_a_cache_keeps_with_their_ids(target: Command, judge: Callable[..., Awaitable[Run]]):
+    kept = target("miniature", "--http", "--fault", "answers-kept-with-their-ids")
+    run = await judge("id-echoed", "limit-integral-float", http_argv=kept, era=MODERN)
+    found = {each.check.removeprefix("tools-search-server-"): each.consequence_of for each in run.of("fail", "warn")}
+    assert found == {"id-echoed": None, "limit-integral-float": "tools-search-server-id-echoed"}
+
+
+@pytest.mark.anyio
+async def test_definitions_that_differ_explain_that_they_do_so_after_a_change(
+    target: Command, judge: Callable[..., Awaitable[Run]]
+):
+    argv, reload = target("miniature", "--fault", "unknown-members-left-out"), frozenset({"reload"})
+    run = await judge("definition-identity", "change-seen", argv=argv, era=MODERN, fixture_features=reload)
+    found = {each.check.removeprefix("tools-search-server-"): each.consequence_of for each in run.of("fail", "warn")}
+    assert found == {"definition-identity": None, "change-seen": "tools-search-server-definition-identity"}
 
 
 def test_the_refusal_of_parameters_has_one_cause_only_where_it_is_that_of_many():

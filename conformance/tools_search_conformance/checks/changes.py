@@ -13,7 +13,7 @@ import anyio
 from tools_search_spec import Primitive
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, expanded, items_in, key_in
@@ -156,7 +156,7 @@ async def _replace(bench: Bench, items: Items) -> Listing:
 
 
 async def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> None:
-    before = {item[bench.primitive.key] for item in _before(bench.primitive)}
+    before = {item[bench.primitive.key]: item for item in _before(bench.primitive)}
     unlisted = await bench.finds_unlisted()
     for key, item in zip(page.keys, page.items, strict=True):
         listed = listing.by_key.get(key)
@@ -165,10 +165,13 @@ async def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: st
         bench.expect(
             listed is not None, page.exchange, f"{key!r} was found although it was removed from the catalog", case=case
         )
-        as_listed = listed is not None and same(bare(item), bare(listed))
-        bench.expect(
-            as_listed, page.exchange, f"{key!r} was found with its definition from before the change", case=case
-        )
+        if listed is not None and not same(bare(item), bare(listed)):
+            if same(bare(item), bare(before.get(key, {}))):
+                raise ViolationError(
+                    f"{key!r} was found with its definition from before the change", page.exchange, case
+                )
+            message = f"{key!r} was found with another definition than it is listed with"
+            raise ViolationError(message, page.exchange, case, consequence_of="definition-identity")
 
 
 @server_check(

@@ -857,18 +857,21 @@ async def cursor_at_every_request(bench: Bench) -> None:
     query = await bench.query_with_matches()
     for attempt in range(_ATTEMPTS):  # a search by another client may issue the same cursor again
         page, cursor = await bench.page_with_cursor(query)
-        following, refused = {"query": query, "limit": 1, "cursor": cursor}, False
-        for _ in range(_ROUNDS):
-            answers = await bench.server.at_once([following] * _TOGETHER, seconds=bench.options.timeout)
-            again = next((each for each in answers if refused and each.result is not None), None)
-            if again is not None:
-                break
-            refused = refused or any(each.error_code == INVALID_PARAMS for each in answers)
+        again = await _honored_again(bench, {"query": query, "limit": 1, "cursor": cursor})
         message = f"a page came after an error {INVALID_PARAMS} for the same cursor; are there several processes behind"
         message += " this URL that each refuse the cursors of the others?"
         bench.expect(again is None or attempt < _ATTEMPTS - 1, again or page.exchange, message)
-        if again is None:
-            return
+
+
+async def _honored_again(bench: Bench, following: JsonObject) -> Exchange | None:
+    """Return a page that comes although its cursor was refused before."""
+    refused = False
+    for _ in range(_ROUNDS):
+        answers = await bench.server.at_once([following] * _TOGETHER, seconds=bench.options.timeout)
+        if refused and (pages := [each for each in answers if each.result is not None]):
+            return pages[0]
+        refused = refused or any(each.error_code == INVALID_PARAMS for each in answers)
+    return None
 
 
 @server_check(

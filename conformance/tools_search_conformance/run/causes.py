@@ -14,6 +14,7 @@ from typing import Final
 
 from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result
 from tools_search_conformance.run.rows import is_base, place_in_order
+from tools_search_conformance.wire.record import OTHER_ID
 
 ENDED: Final = "the target ended in the middle of this check"
 """Start of the message of a check during which the target exited."""
@@ -30,6 +31,9 @@ _REFUSED_ALIKE: Final = 6
 _REFUSALS: Final = frozenset({-32602, -32021})
 _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
 """The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
+
+_RULE_OF_IDS: Final = f"{SERVER_PREFIX}id-echoed"
+"""The check whose rule responses with the id of another request break."""
 
 _RULES_OF_STATE: Final = (f"{SERVER_PREFIX}refusal-changes-nothing", f"{SERVER_PREFIX}any-sequence")
 """The checks of what a search may change: if one fails, others may have met a server that earlier requests changed."""
@@ -53,6 +57,9 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
         if named is not None and by_check.get(named, place) != place:
             causes[place] = by_check[named]
     causes = _causes_of_ends(results, open_) | causes
+    if (rule := by_check.get(_RULE_OF_IDS)) is not None:
+        others = (place for place in open_ if place != rule and OTHER_ID in results[place].message)
+        causes = dict.fromkeys(others, rule) | causes
     for end_of in (_error_of, _message_of):
         for group in _alike(results, open_, end_of):
             first = min(group, key=lambda place: _rank(results[place]))

@@ -53,6 +53,10 @@ class RpcError:
     data: Any = None
 
 
+OTHER_ID: Final = ", but one with the id"
+"""In `Answer.fault`, and so in messages, what the ids of responses to other requests follow."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """The answer to a message, or the lack of one."""
@@ -69,6 +73,11 @@ class Answer:
     """Why there is no response, or what is wrong with the bytes around it."""
     waited: float = 0.0
     """Seconds between attempts to send the message, because a rate limit refused it."""
+
+    @property
+    def has_other_id(self) -> bool:
+        """Whether a response with the id of another request came instead."""
+        return self.message is None and OTHER_ID in (self.fault or "")
 
     @property
     def is_rate_limited(self) -> bool:
@@ -171,7 +180,7 @@ class Exchange:
 def others(strays: Sequence[JsonObject]) -> str:
     """Return a suffix for a message with the ids of responses to other requests that arrived meanwhile."""
     ids = ", ".join(json.dumps(stray.get("id"), ensure_ascii=False)[:80] for stray in strays[:3])
-    return f", but one with the id {ids}" if ids else ""
+    return f"{OTHER_ID} {ids}" if ids else ""
 
 
 def redact(headers: Mapping[str, str], secret: frozenset[str] = frozenset()) -> dict[str, str]:
