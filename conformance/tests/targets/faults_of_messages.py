@@ -271,6 +271,14 @@ class IdsOfRefusalsAsText(Fault):
         return "error" in outcome
 
 
+class LinesEndAtSeparators(Fault):
+    """Reads lines as a reader of texts does, for which other characters than a newline end a line too."""
+
+    def lines(self, stdin: BinaryIO) -> Iterator[bytes]:
+        for line in stdin:
+            yield from (part.encode() for part in line.decode().splitlines())
+
+
 class AnswersKeptWithTheirIds(Fault):
     """Has a cache in front of it that keeps whole responses to searches by their params."""
 

@@ -114,6 +114,20 @@ repetitions_refused = _query_refused(lambda query: len(query.split()) > 60 and l
 texts_of_many_lines_refused = _query_refused(lambda query: query.count("\n") > 20)
 tab_refused = _query_refused(lambda query: "\t" in query.strip())
 
+# As of firewalls and filters in front of a server.
+sql_injection_refused = _query_refused(lambda query: "information_schema" in query)
+shell_injection_refused = _query_refused(lambda query: "$(whoami)" in query)
+script_injection_refused = _query_refused(lambda query: "onerror=" in query)
+header_injection_refused = _query_refused(lambda query: "\r\nSet-Cookie:" in query)
+entities_refused = _query_refused(lambda query: "<!ENTITY" in query)
+attacked_paths_refused = _query_refused(lambda query: "/wp-admin" in query)
+prompt_injection_refused = _query_refused(lambda query: "ignore all previous instructions" in query.lower())
+card_numbers_refused = _query_refused(lambda query: query.replace(" ", "").isdecimal() and len(query) == 19)
+consonants_refused = _query_refused(lambda query: len(query) == 20 and not {*"aeiou "} & {*query.lower()})
+
+# Takes a query for what it looks like.
+dates_are_internal = _query_internal(lambda query: len(query) == 10 and query[4:8] == "-13-")
+objects_are_internal = _query_internal(lambda query: query.startswith("{") and query.endswith("}}"))
 query_too_long_is_internal = _query_internal(lambda query: len(query) > 1024)
 query_huge_is_internal = _query_internal(lambda query: len(query) > 50_000)
 search_syntax_is_internal = _query_internal(lambda query: " NEAR(" in query)

@@ -14,6 +14,7 @@ from tools_search_conformance.wire.codec import (
     decode,
     decode_message,
     encode,
+    encode_as_is,
     id_key,
     id_text,
     same,
@@ -59,7 +60,11 @@ def test_ids_that_differ_in_their_type_only_have_one_text(value: Any, text: str 
 
 
 def test_an_unpaired_surrogate_travels_as_its_escape():
-    assert encode("a\ud800") == b'"a\\ud800"'
+    assert encode("a\ud800") == encode_as_is("a\ud800") == b'"a\\ud800"'
+
+
+def test_a_server_gets_separators_of_lines_unescaped():
+    assert encode_as_is("\u2028\x85\n") == '"\u2028\x85\\n"'.encode()
 
 
 @pytest.mark.parametrize(

@@ -125,17 +125,29 @@ def integer(value: Any) -> int | None:
 
 
 def encode(message: object) -> bytes:
-    """Return `message` as one line of UTF-8 JSON without a line ending; raises `ValueError` for non-JSON numbers.
+    """Return `message` as one line of UTF-8 JSON without a line ending, whatever a reader treats as one.
 
-    Characters that some readers treat as line endings are escaped, as are unpaired surrogates, which UTF-8 cannot
-    encode; all others are written as is.
+    Raises `ValueError` for non-JSON numbers.
     """
-    marked = message if _is_plain(message) else _marked(message)
-    text = _ENCODER.encode(marked)
-    if marked is not message:
-        text = _MARKED.sub(r"\1", text)
+    text = _as_text(message)
     for character, escape in _SEPARATORS.items():
         text = text.replace(character, escape)
+    return _as_bytes(text)
+
+
+def encode_as_is(message: object) -> bytes:
+    """Return the same for a server, with line separators unescaped, as many clients send them."""
+    return _as_bytes(_as_text(message))
+
+
+def _as_text(message: object) -> str:
+    marked = message if _is_plain(message) else _marked(message)
+    text = _ENCODER.encode(marked)
+    return text if marked is message else _MARKED.sub(r"\1", text)
+
+
+def _as_bytes(text: str) -> bytes:
+    """Encode a JSON text, with unpaired surrogates escaped, which UTF-8 cannot encode."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

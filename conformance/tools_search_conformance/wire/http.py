@@ -22,7 +22,7 @@ from tools_search_conformance.wire.codec import (
     Limits,
     MalformedError,
     decode_message,
-    encode,
+    encode_as_is,
     id_text,
 )
 from tools_search_conformance.wire.display import abridged
@@ -230,7 +230,7 @@ class HttpTransport:
         return replace(answer, waited=waited)
 
     async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float, amid: str) -> Answer:
-        body = encode(message)
+        body = encode_as_is(message)
         cut = body.index(amid.encode()) + len(amid.encode()) // 2 if amid else 0
         try:
             with anyio.move_on_after(seconds):
@@ -329,7 +329,7 @@ class HttpTransport:
         own = {name: value for name, value in headers.items() if name.lower().startswith("mcp-")}
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "result": {}}
         with suppress(HttpError):
-            async with self._client.send("POST", _BASE_HEADERS | own, encode(message)):
+            async with self._client.send("POST", _BASE_HEADERS | own, encode_as_is(message)):
                 pass
 
     def _answers(self, sent: JsonObject, message: JsonObject) -> bool:

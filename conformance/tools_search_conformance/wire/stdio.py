@@ -17,7 +17,7 @@ from tools_search_conformance.wire.codec import (
     MalformedError,
     NotAMessageError,
     decode_message,
-    encode,
+    encode_as_is,
     id_key,
     id_text,
 )
@@ -264,4 +264,4 @@ class StdioTransport:
 
 
 def _lines(*messages: JsonObject) -> bytes:
-    return b"".join(encode(message) + b"\n" for message in messages)
+    return b"".join(encode_as_is(message) + b"\n" for message in messages)
