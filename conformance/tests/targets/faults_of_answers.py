@@ -505,6 +505,21 @@ plain_meta_left_out = wrong_items(
 null_meta_left_out = wrong_items(
     lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if value is not None}}
 )
+
+
+def _respelled(spelling: str, other: str) -> type[Fault]:
+    """Make a fault that spells a part of input schemas in another way."""
+
+    @wrong_items
+    def respell(tool: Json) -> Json:
+        return {**tool, "inputSchema": json.loads(json.dumps(tool["inputSchema"]).replace(spelling, other))}
+
+    return respell
+
+
+type_alone = _respelled('["string"]', '"string"')
+keys_without_leading_zeros = _respelled('"007":', '"7":')
+dots_in_keys_replaced = _respelled('"v1.2":', '"v1_2":')
 second_icons_left_out = wrong_items(lambda tool: {**tool, "icons": tool["icons"][:1]} if "icons" in tool else tool)
 
 
@@ -942,6 +957,8 @@ def _changed_texts(change: Callable[[str], str]) -> type[Fault]:
 byte_order_marks_left_out = _changed_texts(lambda text: text.replace("\ufeff", ""))
 texts_unescaped = _changed_texts(lambda text: text.replace("%41", "A"))
 carriage_returns_left_out = _changed_texts(lambda text: text.replace("\r\n", "\n"))
+ends_of_lines_trimmed = _changed_texts(lambda text: re.sub(r"[ \t]+\n", "\n", text))
+hosts_in_lower_case = _changed_texts(lambda text: re.sub("(?<=//)[A-Z]+", lambda host: host[0].lower(), text))
 references_resolved = _changed_texts(lambda text: text.replace("&#65;", "A"))
 
 

@@ -546,6 +546,19 @@ class RemovedToolStaysAway(_Changes):
         return [tool for tool in tools if tool["name"] not in self.gone]
 
 
+class NamesOfNothingKept(SearchFault):
+    """Keeps for a while that a name found nothing."""
+
+    def __init__(self) -> None:
+        self.until: dict[str, float] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        query, now = params["query"], time.monotonic()
+        if not result["tools"] and "_" in query:
+            self.until.setdefault(query, now + 5)
+        return {"tools": []} | without(result, "tools", "nextCursor") if now < self.until.get(query, 0) else result
+
+
 class AddedToolFoundByNameAlone(_Changes):
     """Finds what came with a change by its name, and by no word."""
 

@@ -58,10 +58,12 @@ _BLANK: Final[JsonObject] = {
         "properties": {"verbose": {"type": "boolean", "default": False}, "count": {"minimum": 0, "default": 0}},
     },
     "annotations": {"title": ""},
-    "icons": [{"src": f"https://example.com/{theme}.svg", "theme": theme} for theme in ("light", "dark")],
+    "icons": [{"src": f"https://EXAMPLE.com/./{theme}.svg", "theme": theme} for theme in ("light", "dark")],
     "_meta": {"plain": {"count": 0}},
 }
-"""A tool of what some encoders leave out: empty texts, zero and `false`, a second icon, a key without a prefix."""
+"""A tool of what some encoders leave out or normalize: empty texts, zero and `false`, a second icon and its URL, a key
+without a prefix.
+"""
 
 _RICH: Final[JsonObject] = {
     "name": "rich",
@@ -76,6 +78,8 @@ _RICH: Final[JsonObject] = {
             "": {"default": ["twice", "twice", "b", "a"], "maximum": 4_294_967_297, "multipleOf": 0.0000125},
             "at": {"format": "date-time", "examples": ["2026-01-31T23:30:00.500+02:00", "2026-01-31T23:30:00Z"]},
             "deep": _DEEP,
+            "007": {"type": ["string"]},
+            "v1.2": {"type": "string"},
         },
         "required": [],
     },
@@ -173,7 +177,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {"name": "wide", "description": "shared common record", "inputSchema": {"type": "object", "properties": wide}},
         {
             "name": "refers",
-            "description": "shared <b>&</b> 'common'\r\nand\rmore",
+            "description": "shared <b>&</b> 'common'\r\nand\rmore  \nand  more",
             "annotations": {"title": "Refers to another"},
             "inputSchema": referring,
         },

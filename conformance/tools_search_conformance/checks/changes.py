@@ -204,9 +204,10 @@ async def change_seen(bench: Bench) -> None:
         case = f"query {key!r} after a change of its {what} alone"
         await _expect_as_listed(other, await other.served({"query": key}, case), listing, case)
     await _replace(other, lambda _: [])
-    await other.expect_nothing({"query": COMMON}, f"a search after every {bench.noun} was removed")
-    await _replace(other, lambda primitive: [made_item(primitive, _GONE)])
     key = key_of(bench.primitive, _GONE)
+    for query in (COMMON, key):
+        await other.expect_nothing({"query": query}, f"a search after every {bench.noun} was removed")
+    await _replace(other, lambda primitive: [made_item(primitive, _GONE)])
     page = await other.server.first(key)
     message = f"{key!r}, the only {bench.noun} left, was removed and added again, but a search for it returned"
     only = f"query {key!r} for the only {bench.noun}"

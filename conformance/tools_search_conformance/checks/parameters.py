@@ -331,8 +331,8 @@ async def query_long(bench: Bench) -> None:
 @server_check(
     title="A query may contain any Unicode scalar value",
     sends="Queries with NUL, control characters, bidi marks, astral characters, noncharacters, texts that have a"
-    " meaning to some program, and texts that firewalls take for attacks; unusual characters next to a word of the catalog, so"
-    " that there are several pages; generated queries.",
+    " meaning to some program, and texts that firewalls take for attacks; unusual characters next to a word of the"
+    " catalog, so that there are several pages; generated queries.",
     passes="A result for each; for a second page a result, or error -32602 if its cursor is no longer honored.",
     methods=EVERY_METHOD,
 )
