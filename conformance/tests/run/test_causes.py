@@ -107,6 +107,25 @@ def test_what_requests_change_in_the_server_explains_what_could_not_be_verified_
         assert causes(*lost[1:], result(state, "y"), failed) == [None] * 4
 
 
+def test_processes_that_refuse_cursors_of_each_other_explain_that_cursors_are_refused_and_that_answers_change():
+    lost = [result(rule, rule, status="unverified", code=-32602) for rule in (FIRST, SECOND)]
+    rest = [result("any-sequence", "x"), result(THIRD, "y", code=-32602), result(FOURTH, "z", status="unverified")]
+    processes = "cursor-at-every-request"
+    assert causes(*lost, *rest, result(processes, "w")) == [processes] * 3 + [None] * 3
+    assert processes not in causes(*lost, *rest, result(processes, "w", status="unverified"))
+
+
+@pytest.mark.anyio
+async def test_so_they_do_for_a_server_of_two_workers(target: Command, judge: Callable[..., Awaitable[Run]]):
+    argv = target("miniature", "--http", "--fault", "cursors-of-two-workers")
+    run = await judge("cursor-at-every-request", "any-sequence", "pages-complete", http_argv=argv)
+    found = {
+        each.check.removeprefix("tools-search-server-"): each.consequence_of for each in run.of("fail", "unverified")
+    }
+    processes = "tools-search-server-cursor-at-every-request"
+    assert found == {"cursor-at-every-request": None, "any-sequence": processes, "pages-complete": processes}
+
+
 def test_a_cause_that_a_check_names_holds_where_that_one_did_not_pass():
     named = result(SECOND, "y", status="unverified", consequence_of=f"tools-search-server-{FIRST}")
     assert causes(result(FIRST, "x"), named) == [None, FIRST]

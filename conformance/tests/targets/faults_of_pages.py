@@ -11,6 +11,7 @@ import re
 import secrets
 import unicodedata
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import reduce
@@ -690,6 +691,16 @@ class CursorRefusedTheThirdTime(_OpaqueCursors):
             self.genuine.pop(cursor, None)
         self.answered.add(cursor)
         return super().result(params, result)
+
+
+class CursorRefusedTheFifthTime(_OpaqueCursors):
+    def __init__(self) -> None:
+        super().__init__()
+        self.uses: Counter[str] = Counter()
+
+    def decoded(self, cursor: str) -> str:
+        self.uses[cursor] += 1
+        return super().decoded(cursor if self.uses[cursor] != 5 else f"{cursor}, which another process issued")
 
 
 class LimitBoundsCandidates(_OpaqueCursors):

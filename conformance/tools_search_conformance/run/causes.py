@@ -28,7 +28,8 @@ _ALIKE: Final = 3
 """How many checks must have the same outcome for it to count as one cause."""
 _REFUSED_ALIKE: Final = 6
 """The same for refusals defined in the draft, which servers often word alike for different reasons."""
-_REFUSALS: Final = frozenset({-32602, -32021})
+_CURSOR_REFUSED: Final = -32602
+_REFUSALS: Final = frozenset({_CURSOR_REFUSED, -32021})
 _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
 """The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
 
@@ -37,6 +38,13 @@ _RULE_OF_IDS: Final = f"{SERVER_PREFIX}id-echoed"
 
 _RULES_OF_STATE: Final = (f"{SERVER_PREFIX}refusal-changes-nothing", f"{SERVER_PREFIX}any-sequence")
 """The checks of what a search may change: if one fails, others may have met a server that earlier requests changed."""
+
+_RULE_OF_PROCESSES: Final = f"{SERVER_PREFIX}cursor-at-every-request"
+"""The check that finds several processes that refuse each other's cursors, as if requests changed the server."""
+_RULES_BROKEN_AS_WELL: Final = frozenset(
+    {*_RULES_OF_STATE, f"{SERVER_PREFIX}concurrent-searches", f"{SERVER_PREFIX}cursor-repeated"}
+)
+"""The checks that such a server fails for the same reason."""
 
 
 def with_causes(results: Sequence[Result]) -> tuple[Result, ...]:
@@ -60,6 +68,9 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     if (rule := by_check.get(_RULE_OF_IDS)) is not None:
         others = (place for place in open_ if place != rule and OTHER_ID in results[place].message)
         causes = dict.fromkeys(others, rule) | causes
+    if (rule := by_check.get(_RULE_OF_PROCESSES)) is not None and results[rule].status == "fail":
+        refused = (place for place in open_ if place != rule and _may_be_of_processes(results[place]))
+        causes = dict.fromkeys(refused, rule) | causes
     for end_of in (_error_of, _message_of):
         for group in _alike(results, open_, end_of):
             first = min(group, key=lambda place: _rank(results[place]))
@@ -71,6 +82,11 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     if len(lost) >= _ALIKE and changed and results[changed[0]].status == "fail" and changed[0] not in causes:
         causes |= dict.fromkeys(lost, changed[0])
     return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
+
+
+def _may_be_of_processes(result: Result) -> bool:
+    refused = (_error_of(result) or (0,))[0] == _CURSOR_REFUSED and result.status == "unverified"
+    return refused or result.check in _RULES_BROKEN_AS_WELL
 
 
 def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int, int]:
