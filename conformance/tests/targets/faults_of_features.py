@@ -556,7 +556,7 @@ class NamesOfNothingKept(SearchFault):
         query, now = params["query"], time.monotonic()
         if not result["tools"] and "_" in query:
             self.until.setdefault(query, now + 5)
-        return {"tools": []} | without(result, "tools", "nextCursor") if now < self.until.get(query, 0) else result
+        return {**without(result, "nextCursor"), "tools": []} if now < self.until.get(query, 0) else result
 
 
 class AddedToolFoundByNameAlone(_Changes):
