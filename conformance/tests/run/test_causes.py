@@ -49,6 +49,11 @@ def test_the_same_error_to_different_requests_has_one_cause_which_is_a_failure_w
     assert causes(*alike, result(THIRD, "z", code=-32603)) == [None] * 3
 
 
+def test_the_cause_of_an_error_that_a_busy_server_returns_is_the_check_that_is_about_load():
+    alike = [result(rule, rule, code=-32000) for rule in (FIRST, SECOND, "busy-refusal")]
+    assert causes(*alike) == ["busy-refusal", "busy-refusal", None]
+
+
 def test_the_cause_of_a_header_mismatch_is_the_check_that_is_about_the_header():
     header = "http-name-not-required"
     alike = [result(rule, rule, code=-32020) for rule in (FIRST, SECOND, header)]

@@ -33,6 +33,9 @@ _REFUSALS: Final = frozenset({_CURSOR_REFUSED, -32021})
 _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
 """The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
 
+_RULE_OF_LOAD: Final = f"{SERVER_PREFIX}busy-refusal"
+"""The check whose rule an error breaks that means that a server is busy, whatever its code."""
+
 _RULE_OF_IDS: Final = f"{SERVER_PREFIX}id-echoed"
 """The check whose rule responses with the id of another request break."""
 
@@ -107,7 +110,7 @@ def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int
 def _rank(result: Result) -> tuple[bool, bool, int, int]:
     """Return the sort key for the cause among similar results: about the error, the extension's, worst, earliest."""
     error = result.evidence.decisive.error if result.evidence.decisive else None
-    about = error is not None and _RULES_OF_ERRORS.get(error.code) == result.check
+    about = error is not None and result.check in (_RULES_OF_ERRORS.get(error.code), _RULE_OF_LOAD)
     return not about, is_base(result.check), _CAUSED.index(result.status), place_in_order(result.check)
 
 
