@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from tools_search_conformance.model import Run
 from tools_search_conformance.wire.codec import Limits
+from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import STDERR_BYTES, TargetError, TargetProcess, environment
 from tools_search_conformance.wire.stdio import StdioTransport
 
@@ -251,3 +253,13 @@ def test_a_target_gets_a_short_environment_and_what_was_asked_for(monkeypatch: p
     assert found["WANTED"] == "1"
     assert "PATH" in found
     assert "SECRET_TOKEN" not in found
+
+
+async def test_a_server_that_ends_lines_at_other_separators_too_does_not_answer_queries_that_contain_them(
+    target: Callable[..., tuple[str, ...]], judge: Callable[..., Awaitable[Run]]
+):
+    argv = target("miniature", "--fault", "lines-end-at-separators")
+    run = await judge("query-unusual-characters", argv=argv, era=MODERN, brief=True, timeout=1)
+    (found,) = run.results
+    assert found.status == "fail"
+    assert "got no response" in found.message

@@ -78,7 +78,7 @@ async def _searches_of_others(bench: Bench) -> list[Exchange]:
 
 async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
     shown = json.dumps(exchange.sent["id"], ensure_ascii=False)
-    # An HTTP response answers its own request, whatever its id.
+    # An HTTP response answers its own request, even with another id.
     if exchange.result is None and not (bench.cell.transport == "http" and exchange.answer.has_other_id):
         after = await bench.server.search({"query": await bench.key_query(), "limit": 1})
         bench.require_result(after, "a search with an ordinary id")

@@ -34,7 +34,7 @@ _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
 """The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
 
 _RULE_OF_LOAD: Final = f"{SERVER_PREFIX}busy-refusal"
-"""The check whose rule an error breaks that means that a server is busy, whatever its code."""
+"""The check whose rule an error breaks that means that a server is busy, with any code."""
 
 _RULE_OF_IDS: Final = f"{SERVER_PREFIX}id-echoed"
 """The check whose rule responses with the id of another request break."""

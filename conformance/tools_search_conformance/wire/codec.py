@@ -125,7 +125,7 @@ def integer(value: Any) -> int | None:
 
 
 def encode(message: object) -> bytes:
-    """Return `message` as one line of UTF-8 JSON without a line ending, whatever a reader treats as one.
+    """Return `message` as UTF-8 JSON that is one line to every reader, without a line ending.
 
     Raises `ValueError` for non-JSON numbers.
     """
