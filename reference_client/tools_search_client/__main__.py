@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(130)
     finally:
         gc.enable()
+        if arguments is None:  # the program exits; Ctrl-C would otherwise print a traceback while it does
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _exit_without(module: str | None) -> NoReturn:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tools_search_client.cli.command_line import commands
 from tools_search_hosts import HttpTarget
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
+from ..chat.terminal import Terminal  # noqa: TID252
 from .conftest import Run, Write
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
@@ -46,11 +48,37 @@ runpy.run_module("tools_search_client", run_name="__main__")
 """Runs the program and sends SIGINT when it is about to import a module."""
 
 
+INTERRUPTED_EXIT = """
+import atexit, os, runpy, signal, sys
+
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+runpy.run_module("tools_search_client", run_name="__main__")
+"""
+"""Runs the program and sends SIGINT when the interpreter exits."""
+
+
 @pytest.mark.parametrize("command", [(), ("search",), ("servers",), ("tools",), ("call",), ("demo",)])
 def test_every_command_explains_itself(run: Run, command: tuple[str, ...]):
     outcome = run(*command, "--help")
     assert outcome.code == 0
     assert "Usage: tools-search-client" in outcome.output
+
+
+@pytest.mark.parametrize("name", ["", *sorted(commands.commands)])
+def test_the_help_of_every_command_fits_a_terminal_of_80_columns(run: Run, name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(*name.split(), "--help").output.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("arguments", [["search", "x", "--host", "emacs"], ["call", "x", "{bad", "--command", "true"]])
+def test_a_terminal_breaks_the_lines_of_a_usage_error_between_words(arguments: list[str]):
+    piped = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    with closing(Terminal([*PROGRAM[1:], *arguments], {}, columns=60)) as terminal:
+        code, shown = terminal.until_end()
+    assert (code, piped.returncode) == (2, 2)
+    assert max(map(len, piped.stderr.splitlines())) > 60 >= max(map(len, shown.splitlines()))
+    assert shown.split() == piped.stderr.split()
 
 
 @pytest.mark.parametrize("name", sorted(commands.commands))
@@ -94,6 +122,13 @@ def test_ctrl_c_while_a_file_is_read_ends_the_program_as_it_does_elsewhere(tmp_p
         output, errors = run.communicate(timeout=30)
     assert json.loads(output) == {"error": {"type": "Interrupted", "message": "interrupted by SIGINT"}}
     assert (run.returncode, errors.strip()) == (130, "Error: interrupted by SIGINT")
+
+
+def test_ctrl_c_while_the_program_exits_ends_it_without_a_traceback() -> None:
+    line = [sys.executable, "-c", INTERRUPTED_EXIT, "search", "x", "--config", "nowhere.json"]
+    shown = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    assert shown.returncode == -signal.SIGINT
+    assert shown.stderr.splitlines()[-1] == "  - it cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -30,13 +30,13 @@ _HELP: Final = """Find the right tool across many MCP servers, and call it.
 
 \b
 Start here:
-  tools-search-client demo                                   see it work with real servers
-  tools-search-client servers --config mcp.json              see what your servers offer
+  tools-search-client demo                             see it work
+  tools-search-client servers --config mcp.json        what your servers offer
   tools-search-client search "commit my changes" --config mcp.json
   tools-search-client describe git__git_log --config mcp.json
   tools-search-client call git__git_log repo_path=. --config mcp.json
-  tools-search-client stats --config mcp.json                see what the tools cost a model
-  tools-search-client chat --config mcp.json -m MODEL        let a model find and call them
+  tools-search-client stats --config mcp.json          what tools cost a model
+  tools-search-client chat --config mcp.json -m MODEL  let a model use them
 
 mcp.json is the file your MCP host already has (`mcpServers`). Use --url or --command for a single server. Every
 command supports --json and --help. Shell completion for bash (or zsh, fish):
@@ -99,7 +99,8 @@ def _run(given: Sequence[str]) -> int:
             kind = "Interrupted" if isinstance(error, InterruptionError) else type(error).__name__
             print_json({"error": {"type": kind, "message": message}})
         if isinstance(error, click.ClickException):
-            error.show()
+            error.show(shown := StringIO())
+            print_error(shown.getvalue().rstrip())  # Click itself does not break lines
         else:
             # Only our own messages may span lines: a second line from a server could pass for one of our messages.
             shown = one_line(message) if isinstance(error, ServerError | OSError) else printable(message)

@@ -37,7 +37,7 @@ _CHECK_CLIENT: Final = "check --client-id, and whether the client has a secret, 
         "login github --client-id my-client --client-secret-env MY_SECRET --port 8765",
         exit_codes="""\b
 Exit codes:
-  0  you are signed in to every server that requires it, or to none with --forget
+  0  signed in to every server that requires it, or to none with --forget
   1  a sign-in failed
   2  usage error: bad options or configuration, unknown server
   128 and up  ended by a signal: 130 is Ctrl-C""",

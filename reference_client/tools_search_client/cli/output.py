@@ -43,9 +43,12 @@ _EXIT_CODES: Final = """\b
 Exit codes:
   0  success, even if some servers failed (they are reported)
   1  every server failed, or the called tool failed
-  2  usage error: bad options or configuration, unknown tool, call not approved
+  2  usage error: bad options, bad configuration, unknown tool, refused call
   3  nothing found, but servers that failed might have had a match
   128 and up  ended by a signal: 130 is Ctrl-C, 141 a closed pipe"""
+
+_HELP_WIDTH: Final = 78
+"""Width of a help text without Click's indentation, in a terminal of 80 columns."""
 
 _GAP: Final = "  "
 _INDENT: Final = "    "
@@ -59,8 +62,17 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print a J
 
 def epilog(*examples: str, exit_codes: str = _EXIT_CODES) -> str:
     """Return a help epilog: the examples, given without the program's name, and the exit codes."""
-    lines = "\n".join(f"  tools-search-client {example}" for example in examples)
+    lines = "\n".join(map(_example_line, examples))
     return f"\b\nExamples:\n{lines}\n\n{exit_codes}"
+
+
+def _example_line(example: str) -> str:
+    """Return a command line, continued before an option if it does not fit: Click does not break these lines."""
+    line = f"  tools-search-client {example}"
+    if len(line) <= _HELP_WIDTH:
+        return line
+    end = line.rindex(" --", 0, _HELP_WIDTH - len(" \\"))
+    return f"{line[:end]} \\\n     {line[end:]}"
 
 
 def print_json(value: Any) -> None:
