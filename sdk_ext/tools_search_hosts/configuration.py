@@ -107,6 +107,11 @@ class HostFile:
         return as_object(self.members.get("mcpServers") or self.members.get("servers"))
 
     @property
+    def states_servers(self) -> bool:
+        """Whether the file has a member for servers that is not empty, whether or not it can be used."""
+        return any(self.members.get(member) for member in _SERVER_MEMBERS)
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """The problems in servers' entries, each on a line with the server's name."""
         return tuple(

@@ -96,7 +96,8 @@ def in_common_form(
     }
     if "servers" in settings:
         return own | {"servers": settings["servers"], "inputs": settings.get("inputs")}
-    return document
+    unusable = [document[member] for member in converters if document.get(member)]  # for an error that says so
+    return own | {"mcpServers": unusable[0]} if unusable else document
 
 
 def projects_with_servers(document: _Object) -> list[str]:

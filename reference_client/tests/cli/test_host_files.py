@@ -130,6 +130,36 @@ def test_a_file_that_cannot_be_read_is_reported_and_leaves_the_others(run: Run, 
     assert f"{loop} cannot be used:\n  - it cannot be read: Too many levels" in outcome.errors
 
 
+@pytest.mark.parametrize(
+    ("host", "file", "document", "problem"),
+    [
+        ("claude-code", ".claude.json", {"mcpServers": 5}, "`mcpServers` must be an object"),
+        ("claude-desktop", ".config/Claude/claude_desktop_config.json", {"mcpServers": ["a"]}, "must be an object"),
+        ("codex", ".codex/config.toml", "mcp_servers = 5", "must be an object"),
+        ("cursor", ".cursor/mcp.json", {"mcpServers": {"a": {}}, "servers": {}}, "it has both `mcpServers` and"),
+        ("goose", ".config/goose/config.yaml", "extensions: 5", "must be an object"),
+        ("vscode", ".config/Code/User/mcp.json", {"servers": "a"}, "`servers` must be an object"),
+        ("vscode", ".config/Code/User/settings.json", {"mcp": {"servers": 5}}, "must be an object"),
+        ("zed", ".config/zed/settings.json", {"context_servers": [1]}, "must be an object"),
+        (
+            "zed",
+            ".config/zed/settings.json",
+            {"context_servers": {"a": {"enabled": False}}},
+            "no server that is switched",
+        ),
+    ],
+)
+def test_a_file_whose_servers_cannot_be_read_says_why(
+    run: Run, home: Path, host: str, file: str, document: object, problem: str
+):
+    write(home / file, document)
+    (shown,) = run("servers", "--json").json["configurations"]
+    assert (shown["host"], shown["servers"], problem in (shown["problem"] or "")) == (host, [], True), shown
+    outcome = run("tools", "--host", host)
+    assert outcome.code == 2
+    assert problem in outcome.errors
+
+
 def test_the_loop_of_one_host_does_not_matter_to_another_file(run: Run, home: Path, liar: Any):
     (home / ".claude.json").symlink_to(".claude.json")
     write(Path("mcp.json"), {"mcpServers": {"one": liar().as_configured()}})

@@ -92,10 +92,14 @@ def _nearby(path: Path) -> str:
 
 
 def _content(place: HostPath) -> tuple[tuple[str, ...], str | None]:
-    """Return the server names in a file (none if it does not exist), and why it cannot be read."""
+    """Return the server names in a file (none if it does not exist), and why it cannot be used.
+
+    Many hosts keep other settings in the same file, so a file that names no servers is not a mistake.
+    """
     try:
-        file, _ = inspect_host_file(place.path, workspace=workspace_of(place.path))
+        file, problems = inspect_host_file(place.path, workspace=workspace_of(place.path))
     except ConfigurationError as error:
         is_absent = isinstance(error.__cause__, FileNotFoundError | NotADirectoryError)
         return (), None if is_absent else "; ".join(error.problems)
-    return tuple(server.name for server in file.servers), None
+    problem = "; ".join(problems) if file.states_servers and not file.servers else ""
+    return tuple(server.name for server in file.servers), problem or None

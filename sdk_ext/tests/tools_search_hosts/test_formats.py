@@ -196,7 +196,7 @@ def test_the_project_is_the_folder_around_an_editors_or_the_one_that_is_given(tm
         ("config.yml", "a: &a [*a]\nextensions: {}", "it is not YAML: "),
         ("config.yaml", "a: \x00", "it is not YAML: it has a character"),
         ("settings.json", '{"context_servers": ', "it is not JSON: "),
-        ("config.toml", "mcp_servers = 5", "it has neither `mcpServers` nor `servers`"),
+        ("config.toml", "mcp_servers = 5", "`mcpServers` must be an object"),
     ],
 )
 def test_a_file_that_is_not_in_its_format_says_which_and_gives_no_secret_away(
