@@ -550,6 +550,29 @@ async def test_a_server_that_is_added_is_known_with_the_next_turn_and_a_removed_
             assert '"make_zeta"' in await session.call("crm__make_zeta")
 
 
+@pytest.mark.parametrize("deferred", [True, False])
+async def test_a_server_in_the_place_of_a_removed_one_is_another_until_the_conversation_looks_again(
+    liar: Any, deferred: bool
+):
+    entry, other = (ServerEntry("crm", liar(tools=number).target, defer_loading=deferred) for number in (2, 3))
+    with anyio.fail_after(30):
+        async with open_federation(Configuration((entry,), ToolDiscovery(enabled=True))) as federation:
+            session = Session(federation, Conversation(federation))
+            await session.state.begin_turn()
+            if deferred:
+                await session.search(tool_names=["crm__make_alpha"])
+            assert '"make_alpha"' in await session.call("crm__make_alpha")
+            await federation.remove("crm")
+            federation.add(other)
+            gone = await session.state.take(ToolCall("crm__make_alpha"))
+            assert isinstance(gone, Reply)
+            assert gone.text.startswith("Error: Server 'crm' no longer offers the tool 'crm__make_alpha'.")
+            await session.state.refresh()
+            if deferred:
+                await session.search(tool_names=["crm__make_alpha"])
+            assert '"make_alpha"' in await session.call("crm__make_alpha")
+
+
 @pytest.mark.parametrize("returns", [True, False])
 async def test_a_server_that_comes_and_goes_ten_times_leaves_one_true_notice(liar: Any, returns: bool):
     entry = ServerEntry("crm", liar(place="nowhere").target, defer_loading=True)

@@ -32,6 +32,8 @@ from tools_search_client.federation.fanout import Answer, Method, Question, in_p
 from tools_search_client.federation.federation import LISTING, Federation
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.servers.discovery import ServerTools, as_found, list_as_found
+from tools_search_client.servers.host_connection import HostConnection
+from tools_search_client.servers.supervision import SupervisedServer
 
 _MAX_TOPICS: Final = 50
 
@@ -128,6 +130,8 @@ class FederationSource:
         self._discovery = self.configuration.tool_discovery
         self._deadline = deadline
         self._groups: dict[str, dict[str, None]] = {}
+        self._surveyed: dict[str, SupervisedServer | HostConnection] = {}
+        """The servers of the last survey. One that was removed meanwhile and added again is another server."""
 
     @property
     def configuration(self) -> Configuration:
@@ -166,13 +170,16 @@ class FederationSource:
             method=method,
             partly=lambda name, listed: shown(name, as_found(listed)),
         )
-        answers = await self.federation.survey(question, servers=self._present(rules), deadline=self._deadline)
+        present = self._present(rules)
+        surveyed = {name: self.federation.supervised[name] for name in present}
+        answers = await self.federation.survey(question, servers=present, deadline=self._deadline)
+        self._surveyed = surveyed
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
 
     def has(self, server: str, /) -> bool:
-        """Return whether the federation still has a server."""
-        return server in self.federation.supervised
+        """Return whether the federation still has a server, and not another one with its name."""
+        return server in self._surveyed and self.federation.supervised.get(server) is self._surveyed[server]
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers concurrently and return the results, fused by rank."""
@@ -207,7 +214,7 @@ class FederationSource:
 
     def _present(self, servers: Collection[str]) -> list[str]:
         """Return the servers that the federation still has; one can be removed while a search runs."""
-        return list(filter(self.has, servers))
+        return [name for name in servers if name in self.federation.supervised]
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
         discovery, settings = self._discovery, tools.settings
