@@ -334,8 +334,9 @@ class Fanout:
         elif late is not None and late.ended is None:
             return late
         else:
-            if isinstance(error, ServerTimeoutError):
-                error = ServerTimeoutError(f"not asked for the moment: {error}")
+            if record is not None and isinstance(error, ServerTimeoutError):
+                seconds = number_of(round(record.rests_until - asked.began, 1), "second")
+                error = ServerTimeoutError(f"{error}; it is not asked again for {seconds}")
             asked.ended = asked.began
             asked.answer = Answer(name, 0.0, tools, None, error)
         return asked
