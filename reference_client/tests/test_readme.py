@@ -17,6 +17,7 @@ import pytest
 import tools_search_client
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_types import REQUEST_TIMEOUT
 from tools_search_client import api, one_server
 from tools_search_client.one_server import find_tools
 from tools_search_hosts import HttpTarget, StdioTarget
@@ -179,6 +180,39 @@ async def test_the_page_to_copy_raises_errors_that_listing_would_not_avoid(liar:
     with anyio.fail_after(10):
         await find()
     assert server.asked("tools/list") == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("place", "method"), [("extensions", "tools/search"), ("nowhere", "tools/list")])
+@pytest.mark.parametrize("limit", [5, None])
+async def test_the_page_to_copy_stops_at_a_server_without_a_last_page(
+    liar: Any, place: str, method: str, limit: int | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(one_server, "_MAX_PAGES", 20)
+    server = liar("endless", place=place)
+    with anyio.fail_after(20):
+        async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
+            assert await find_tools(client, "make an alpha", limit=limit) == []
+    assert server.asked("tools/search", "tools/list") == [method] * 20
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("fault", "place"), [("hangs", "extensions"), ("list-hangs", "nowhere")])
+async def test_the_page_to_copy_waits_as_long_as_its_client(liar: Any, fault: str, place: str):
+    target = _parameters(liar(fault, place=place).target)
+    with anyio.fail_after(10):
+        async with Client(target, extensions=[TOOLS_SEARCH], read_timeout_seconds=1) as client:
+            with pytest.raises(MCPError) as raised:
+                await find_tools(client, "make an alpha")
+    assert raised.value.code == REQUEST_TIMEOUT
+
+
+@pytest.mark.parametrize("fault", ["list-shapeless", "list-invalid-page"])
+def test_the_page_to_copy_says_in_one_line_that_a_list_is_unusable(liar: Any, fault: str):
+    server = liar(fault, place="nowhere").target
+    program = [sys.executable, "-m", "tools_search_client.one_server", "alpha", "--", server.command, *server.args]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (1, "the server failed: its list of tools is invalid\n")
 
 
 def test_the_page_to_copy_says_in_one_line_what_a_server_refused(liar: Any):

@@ -4,6 +4,10 @@
 
 A host does nothing more than this for each server. The rest of the package handles servers that misbehave, hang or
 die, and many servers at once.
+
+To copy it, install `mcp-ext-tools-search`, without an extra. For a server at a URL, pass that to `Client`, or if it
+requires authorization, `streamable_http_client(url, http_client=create_mcp_http_client(auth=…))` from
+`mcp.client.streamable_http`, where `auth` is an `httpx2.Auth`.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from shutil import which
+from typing import Final
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
@@ -26,9 +31,16 @@ from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
+from pydantic import ValidationError
 from tools_search_ranking import default_ranker
 
 __all__ = ["find_tools", "list_and_rank", "list_tools"]
+
+_MAX_PAGES: Final = 1_000
+"""How many pages to read of a server that always has another one."""
+
+_SECONDS: Final = 30.0
+"""How long a request may take. Without a limit, a server that never answers is waited for forever."""
 
 
 async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
@@ -37,13 +49,17 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
     A server that stays too busy is not listed. Instead, you get an `MCPError` like any other, to report as such
     (`mcp_ext_tools_search.client.retry_after`). Catch it inside `async with Client(…)`, which turns any exception that
     leaves its block into an exception group.
+
+    Raises:
+        MCPError: The server refused, did not answer in time, or is gone.
+        ValidationError: It had to be listed, and its list is invalid.
     """
     # Negotiate, never probe: a server that did not advertise the extension is not asked.
     if server_settings(client) is None:
         return await list_and_rank(client, query, limit=limit)
 
     def is_enough(pages: Sequence[SearchToolsResult]) -> bool:
-        return limit is not None and len(for_model(pages)) >= limit
+        return len(pages) >= _MAX_PAGES or (limit is not None and len(for_model(pages)) >= limit)
 
     try:
         # Waits for a server that is busy, and starts over once when a cursor is refused.
@@ -79,7 +95,7 @@ async def list_tools(client: Client) -> list[Tool]:
             tools.setdefault(tool.name, tool)
         return page.next_cursor
 
-    await follow_cursors(read_page)  # a server that repeats itself has no more to say
+    await follow_cursors(read_page, _MAX_PAGES)  # a server that repeats itself has no more to say
     return list(tools.values())
 
 
@@ -95,13 +111,15 @@ async def _main(query: str, command: list[str]) -> str | None:
     """Print the tools that fit, and return the server's refusal, if any."""
     server = StdioServerParameters(command=command[0], args=command[1:])
     # Declaring the extension is what allows the client to use it; the era is negotiated by the SDK.
-    async with Client(server, extensions=[TOOLS_SEARCH]) as client:
+    async with Client(server, extensions=[TOOLS_SEARCH], read_timeout_seconds=_SECONDS) as client:
         mode = "tools/search" if server_settings(client) else "tools/list, ranked here"
         print(f"protocol {client.protocol_version}, by {mode}")  # noqa: T201
         try:
             tools = await find_tools(client, query)
         except MCPError as error:  # in here: outside, it would be in an exception group
             return f"the server failed: {error.message!a} ({error.code})"
+        except ValidationError:
+            return "the server failed: its list of tools is invalid"
         for tool in tools:
             # What a host does here: register `tool` with its model as it is, and when the model calls it,
             #     await client.call_tool(tool.name, arguments)

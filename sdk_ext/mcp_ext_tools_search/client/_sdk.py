@@ -68,8 +68,8 @@ async def raw_request(
     """Send a request in this connection's format and return the raw result.
 
     On a modern connection, the envelope is added to `params`, and `capabilities` replace what the client declares that
-    the server may ask for (`elicitation`, `roots`, `sampling`). After `seconds`, unless `None`, the request times out
-    and is cancelled.
+    the server may ask for (`elicitation`, `roots`, `sampling`). After `seconds`, the request times out and is
+    cancelled; `None` is the session's own read timeout, as in the SDK.
 
     Raises:
         MCPError: The server returned an error, took too long, or is gone.
@@ -77,6 +77,8 @@ async def raw_request(
     session = session_of(client)
     data: dict[str, Any] = {"method": method, "params": dict(params)}
     options: CallOptions = {}
+    if seconds is None:
+        seconds = session._session_read_timeout_seconds  # pyright: ignore[reportPrivateUsage] - as below
     if seconds is not None:
         options["timeout"] = seconds
     if on_progress is not None:

@@ -63,6 +63,7 @@ def test_the_session_still_stamps_requests_and_holds_a_dispatcher() -> None:
     source = inspect.getsource(ClientSession.send_request)
     assert "self._stamp(data, opts)" in source
     assert 'self._dispatcher.send_raw_request(method, data.get("params"), opts)' in source
+    assert "else self._session_read_timeout_seconds" in source
     assert {"timeout", "on_progress"} <= CallOptions.__annotations__.keys()
     send: Any = getattr(Dispatcher, "send_raw_request")  # noqa: B009 - untyped on purpose: it is generic
     assert list(inspect.signature(send).parameters) == ["self", "method", "params", "opts"]
