@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.server import Server
@@ -25,17 +26,19 @@ from mcp_ext_tools_search.client import (
     InvalidSearchRequestError,
     InvalidSearchResultError,
     ToolsSearchNotAdvertisedError,
+    list_page,
     read_pages,
     server_settings,
 )
 from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.server import ToolsSearch
-from mcp_ext_tools_search.types import EXTENSION_ID, Primitive
+from mcp_ext_tools_search.types import EXTENSION_ID, TOOLS, Primitive
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
+    REQUEST_TIMEOUT,
     ErrorData,
     RequestParams,
 )
@@ -318,3 +321,20 @@ async def test_what_the_server_searches_is_what_is_found(offering: Offering, con
         for primitive in OPTIONAL:
             found = await find(primitive, client, QUERIES[primitive], limit=1)
             assert (found.is_listed, found.is_incomplete, len(found.items)) == (False, False, 1)
+
+
+@pytest.mark.parametrize("primitive", [TOOLS, *OPTIONAL], ids=lambda primitive: primitive.method)
+async def test_a_listing_waits_as_long_as_its_client(offering: Offering, primitive: Primitive[Any]):
+    server = offering()
+
+    async def hang(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method == primitive.list_method:
+            await anyio.sleep_forever()
+        return await call_next(ctx)
+
+    server.middleware.append(hang)
+    with anyio.fail_after(20):
+        async with Client(server, read_timeout_seconds=0.2) as client:
+            with pytest.raises(MCPError) as raised:
+                await (list_page(client, None) if primitive is TOOLS else list_definitions(primitive, client))
+    assert raised.value.code == REQUEST_TIMEOUT
