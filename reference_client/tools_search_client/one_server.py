@@ -5,9 +5,9 @@
 A host does nothing more than this for each server. The rest of the package handles servers that misbehave, hang or
 die, and many servers at once.
 
-To copy it, install `mcp-ext-tools-search`, without an extra. For a server at a URL, pass that to `Client`, or if it
-requires authorization, `streamable_http_client(url, http_client=create_mcp_http_client(auth=…))` from
-`mcp.client.streamable_http`, where `auth` is an `httpx2.Auth`.
+To copy it, install `mcp-ext-tools-search`, without an extra. For a server at a URL, pass that to `Client`. If the
+server requires authorization, use `async with create_mcp_http_client(auth=…) as http:`, where `auth` is an
+`httpx2.Auth`, and pass `streamable_http_client(url, http_client=http)`; both are in `mcp.client.streamable_http`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
 
     A server that stays too busy is not listed. Instead, you get an `MCPError` like any other, to report as such
     (`mcp_ext_tools_search.client.retry_after`). Catch it inside `async with Client(…)`, which turns any exception that
-    leaves its block into an exception group.
+    leaves its block into an exception group, and also raises one if it cannot connect.
 
     Raises:
         MCPError: The server refused, did not answer in time, or is gone.
