@@ -21,7 +21,7 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
-from tools_search_client.conversation.catalog import Catalog, KnownTools
+from tools_search_client.conversation.catalog import Catalog, KnownTools, known_tools
 from tools_search_client.conversation.manifest import MAX_BYTES, manifest
 from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 from tools_search_ranking import default_ranker
@@ -228,35 +228,50 @@ def test_a_model_that_reads_the_notices_knows_what_is_gone_however_often_it_chan
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(catalogs, min_size=2, max_size=4), st.lists(st.sampled_from((*WORDS, "zebra")), max_size=3))
+@given(
+    st.lists(st.tuples(catalogs, st.booleans()), min_size=2, max_size=4),
+    st.lists(st.sampled_from((*WORDS, "zebra")), max_size=3),
+)
 def test_what_is_known_after_changes_is_ranked_as_if_it_were_known_from_the_start(changes: Any, words: list[str]):
     ranker = default_ranker()
     known = KnownTools((), ranker)
-    for catalog in changes:
+    for catalog, is_another_conversation in changes:
         every = Catalog(offers(catalog, set())).tools
-        known, anew = KnownTools(every, ranker, before=known), KnownTools(every, ranker)
+        known = known_tools(every, ranker, KnownTools((), ranker) if is_another_conversation else known)
+        anew = KnownTools(every, ranker)
         for query in (" ".join(words), *(tool.name for tool in every)):
             assert known.ranked(query) == anew.ranked(query)
             assert known.unknown_words(query) == anew.unknown_words(query)
 
 
-def test_only_what_changed_is_indexed_again():
+def test_only_what_changed_is_indexed_again_for_whichever_conversation():
     indexed: list[str] = []
 
     class Index(FieldedIndex):
         def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
             indexed.extend(tool.name for tool in added)
-            return super().updated(removed, added)
+            return Index(self._documents.updated(removed, added))
 
     def index(tools: Sequence[Tool]) -> FieldedIndex:
+        indexed.extend(tool.name for tool in tools)
         return Index(Documents.of(tools))
 
+    def known_in(conversation: KnownTools, **catalog: Any) -> KnownTools:
+        indexed.clear()
+        return known_tools(Catalog(offers(catalog, set())).tools, index, conversation)
+
     index.keeps_floor = True  # pyright: ignore[reportFunctionMemberAccess]
-    first = Catalog(offers({"alpha": [("read", None), ("write", None), ("page", None)]}, set())).tools
-    then = Catalog(offers({"alpha": [("read", None), ("write", "a file"), ("user", None)]}, set())).tools
-    known = KnownTools(then, index, before=KnownTools(first, index))
+    tools = [("read", None), ("write", None), ("page", None)]
+    one, other = KnownTools((), index), KnownTools((), index)
+    one = known_in(one, alpha=tools)
+    assert indexed == ["alpha__read", "alpha__write", "alpha__page"]
+    other = known_in(other, alpha=tools)
+    assert indexed == []
+    other = known_in(other, alpha=[("read", None), ("write", "a file"), ("user", None)])
     assert indexed == ["alpha__write", "alpha__user"]
-    assert known.ranked("page") == []
+    assert other.ranked("page") == []
+    assert known_in(one, alpha=tools) is one
+    assert [tool.name for tool in one.ranked("page")] == ["alpha__page"]
 
 
 @settings(max_examples=25, deadline=None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
@@ -150,8 +151,26 @@ class ToolSource(Protocol):
         return SourceAnswer()
 
 
+def known_tools(tools: tuple[FoundTool, ...], ranker: Ranker, before: KnownTools) -> KnownTools:
+    """Return an index of `tools`: `before`, or the latest one by `ranker`, if that has the same tools, or a new one.
+
+    So conversations over the same servers share one. A new one is made from `before`, or if that is empty, from the
+    latest one, and indexes only the differences.
+    """
+    if before.tools == tools:
+        return before
+    try:
+        latest = _LATEST.get(ranker)
+    except TypeError:  # it cannot be hashed or weakly referenced
+        return KnownTools(tools, ranker, before=before)
+    if latest is not None and latest.tools == tools:
+        return latest
+    made = _LATEST[ranker] = KnownTools(tools, ranker, before=before if before.tools else latest)
+    return made
+
+
 class KnownTools:
-    """The known tools of all servers, indexed for lookup and search.
+    """The known tools of all servers, indexed for lookup and search. It is immutable.
 
     Args:
         tools: The tools, with unique full names.
@@ -160,7 +179,8 @@ class KnownTools:
     """
 
     def __init__(self, tools: Iterable[FoundTool], ranker: Ranker, *, before: KnownTools | None = None) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+        self.tools: Final = tuple(tools)
+        self._tools = {tool.name: tool for tool in self.tools}
         self._spelled: dict[str, list[FoundTool]] = {}
         for tool in self._tools.values():
             for spelling in spellings(tool):
@@ -222,6 +242,10 @@ class KnownTools:
         """Return the words of `query` that no tool on these servers (all by default) mentions."""
         own = {name for name, tool in self._tools.items() if servers is None or tool.server in servers}
         return unknown_words(self._index, query, visible=own)
+
+
+_LATEST: Final = WeakKeyDictionary[Ranker, KnownTools]()
+"""Each ranker's latest index. All conversations of a federation have its ranker."""
 
 
 def spellings(tool: FoundTool) -> set[str]:

@@ -25,6 +25,7 @@ from tools_search_client.conversation.catalog import (
     ServerOffer,
     SourceAnswer,
     ToolSource,
+    known_tools,
     spellings,
 )
 from tools_search_client.conversation.messages import TokenCounts
@@ -97,7 +98,6 @@ class OfferedTools:
     """Every tool whose definition is known, including those loaded from the start."""
     listed: tuple[int, int] = field(default=(0, 0), init=False)
     """The whole catalog's definitions and tokens; estimated for never-listed servers."""
-    _indexed: tuple[FoundTool, ...] = field(default=(), init=False)
     _deferred: frozenset[str] = field(default=frozenset(), init=False)
     """The full names of the known tools that must be found by search."""
 
@@ -139,8 +139,7 @@ class OfferedTools:
     def defer_all_but(self, loaded: Collection[str]) -> None:
         """Defer all tools except those `loaded` from the start."""
         tools = self.state.catalog.tools
-        if tools != self._indexed:
-            self._indexed, self.known = tools, KnownTools(tools, self.ranker, before=self.known)
+        self.known = known_tools(tools, self.ranker, self.known)
         self._deferred = frozenset(tool.name for tool in tools if tool.name not in loaded)
         self.state.answered.clear()
 
