@@ -485,6 +485,31 @@ def common_name_amid_much_space_unfound(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def common_name_without_limit_unfound(params: Json, result: Json) -> Json:
+    """Ranks the tool that many others resemble by its words, unless the request has a limit."""
+    tools = result["tools"]
+    named = [tool["name"] for tool in tools[:1]] == [params["query"]] and "limit" not in params
+    common = named and sum(params["query"] in json.dumps(tool) for tool in served_catalog()["tools"]) > 50
+    return {**result, "tools": tools[1:]} if common else result
+
+
+@wrong_result
+def names_alike_beyond_sixteen_bits(params: Json, result: Json) -> Json:
+    """Compares as some collations of databases do, for which all characters beyond 16 bits are equal."""
+
+    def collated(text: str) -> str:
+        return "".join(min(character, "\U00010000") for character in text)
+
+    alike = [tool for tool in served_catalog()["tools"] if collated(tool["name"]) == collated(params["query"])]
+    return {**result, "tools": [*alike[:1], *result["tools"][1:]]} if len(alike) > 1 else result
+
+
+@wrong_result
+def name_of_prototype_unknown(params: Json, result: Json) -> Json:
+    return {**result, "tools": [tool for tool in result["tools"] if tool["name"] != "__proto__"]}
+
+
+@wrong_result
 def exact_name_under_large_limits(params: Json, result: Json) -> Json:
     tools = result["tools"]
     named = bool(tools) and tools[0]["name"] == params["query"].strip()

@@ -40,6 +40,9 @@ advertised_as_true = wrong_capabilities(
     lambda capabilities: {**capabilities, "extensions": {EXTENSION_ID: True}}, "server/discover"
 )
 tools_undeclared = wrong_capabilities(lambda capabilities: without(capabilities, "tools"))
+resources_undeclared_without_any = wrong_capabilities(
+    lambda capabilities: capabilities if served_catalog().get("resources") else without(capabilities, "resources")
+)
 legacy_experimental_missing = wrong_capabilities(
     lambda capabilities: without(capabilities, "experimental"), "initialize"
 )

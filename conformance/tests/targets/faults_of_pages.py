@@ -25,6 +25,7 @@ from .faults import (
     RefusalError,
     SearchFault,
     member,
+    served_catalog,
     without,
     wrong_params,
     wrong_result,
@@ -304,6 +305,19 @@ cursor_bound_without_stop_words = _cursor_bound_to(
     lambda query: [word for word in query.split(" ") if word not in {"the", "of"}]
 )
 cursor_bound_to_beginning = _cursor_bound_to(lambda query: query[:64])
+
+
+class CursorOfKnownWordsBoundToBeginning(cursor_bound_to_beginning):
+    """Does so, and finds nothing for a query with a word that no tool has."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        known = json.dumps(served_catalog()["tools"], ensure_ascii=False).casefold()
+        words = re.findall(r"\w+", str(params.get("query")).casefold())
+        if method != SEARCH or "result" not in outcome or all(word in known for word in words):
+            return outcome
+        return {"result": {**without(outcome["result"], "nextCursor"), "tools": []}}
+
+
 cursor_bound_to_thousand_characters = _cursor_bound_to(lambda query: query[:1000])
 cursor_bound_to_hash = _cursor_bound_to(
     lambda query: reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, query, 0)

@@ -408,6 +408,13 @@ class PlacesOfRefusedKept(Fault):
         return outcome
 
 
+class PlacesOfRefusedCursorsKept(PlacesOfRefusedKept):
+    """Keeps only those of searches whose cursor it refused."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return super().response(method, params, era, outcome) if "cursor" in params else outcome
+
+
 class BodiesAboveEightKibibytesRefused(Fault):
     """Takes no message that is longer, however it is written."""
 

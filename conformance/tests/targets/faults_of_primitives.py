@@ -190,6 +190,14 @@ uris_normalized = _resources_confused(lambda uri: urlsplit(uri)._replace(netloc=
 uris_without_default_port = _resources_confused(lambda uri: uri.replace(":443/", "/"))
 uris_without_last_slash = _resources_confused(lambda uri: uri.removesuffix("/"))
 names_before_uris = _confused("resources/search", "resources", "uri", lambda item, query: item["name"] == query)
+
+
+class NamesBeforeUrisAmidSpaces(names_before_uris):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        query = str(params.get("query"))
+        return super().response(method, params, era, outcome) if query != query.strip() else outcome
+
+
 templates_blind_to_variables = _confused(
     "resources/templates/search",
     "resourceTemplates",
@@ -205,6 +213,12 @@ templates_blind_to_case = _confused(
 
 resource_names_blind_to_case = _confused(
     "resources/search", "resources", "name", lambda item, query: item["name"].lower() == query.lower()
+)
+titles_of_resources_before_names = _confused(
+    "resources/search", "resources", "name", lambda item, query: item.get("title") == query
+)
+titles_of_templates_before_names = _confused(
+    "resources/templates/search", "resourceTemplates", "name", lambda item, query: item.get("title") == query
 )
 template_names_blind_to_case = _confused(
     "resources/templates/search",

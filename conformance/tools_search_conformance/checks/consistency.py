@@ -39,9 +39,10 @@ _USED: Final = 6
 _READ: Final = 20
 _EXPANDED: Final = 2
 _REFUSALS: Final = 24
-"""Number of invalid searches of each kind; a few might do no harm."""
+"""Number of invalid searches; a few might do no harm."""
 _FEWER_REFUSALS: Final = 8
-_MANY_REFUSALS: Final = 70
+_MANY_REFUSALS: Final = 280
+"""Enough to fill a pool of 64 places by each of four kinds of invalid searches."""
 _SECOND: Final = 1.1
 _LOOK_SECONDS: Final = 0.05
 _IN_TIME_SECONDS: Final = 2.5

@@ -67,9 +67,11 @@ _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
     "gr\u00f6\u00dfe_messen",
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
-    "co\u00adop", "coop", "1e1", "10",
+    "co\u00adop", "coop", "1e1", "10", "\U0001f528", "__proto__",
 )  # fmt: skip
-"""Names that the base protocol does not recommend, and that are equal after common normalizations."""
+"""Names that the base protocol does not recommend, or that are equal after common normalizations, and one that objects
+in JavaScript do not hold.
+"""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
 _MUCH_SPACE: Final = WHITE_SPACE * 16
@@ -91,9 +93,9 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     title="A tool whose name is the query comes first",
     sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; to a"
     " fixture of a single tool, its name; on a fixture that lists such tools, a word that sixty tools have for a"
-    " name, and names that are not ASCII, or that differ only in white space, invisible characters, case or"
-    " composition, or spell the same number, some of them surrounded by white space; on that fixture, also prompts with"
-    " these names.",
+    " name, with and without `limit`, and names that are not ASCII, or that differ only in white space, invisible"
+    " characters, case or composition, or spell the same number, some of them surrounded by white space; on that"
+    " fixture, also prompts with these names.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
@@ -139,10 +141,11 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
         bench.place(_UNUSUAL, document(made, prompts=prompts))
         async with bench.serving(_UNUSUAL) as other:
             listing = await other.server.listing()
-            cases = [(name, name) for name in _UNUSUAL_NAMES] + [(name, f"  {name}\n") for name in _SURROUNDED]
-            cases.append((COMMON, f"{_MUCH_SPACE}{COMMON}{_MUCH_SPACE}"))
-            cases = [case for case in cases if case[0] in listing.by_key]
-            found = await other.each(cases, lambda case: other.server.search({"query": case[1], "limit": 3}))
+            queries = [(name, name) for name in _UNUSUAL_NAMES] + [(name, f"  {name}\n") for name in _SURROUNDED]
+            queries.append((COMMON, f"{_MUCH_SPACE}{COMMON}{_MUCH_SPACE}"))
+            cases = [(name, {"query": query, "limit": 3}) for name, query in queries]
+            cases = [case for case in [*cases, (COMMON, {"query": COMMON})] if case[0] in listing.by_key]
+            found = await other.each(cases, lambda case: other.server.search(case[1]))
     except (UnverifiableError, RefusedError, TargetError):
         return nothing
     return listing, [(name, exchange) for (name, _), exchange in zip(cases, found, strict=True)]
@@ -168,8 +171,8 @@ async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
 @server_check(
     title="A resource whose `uri` is the query, or a template whose `uriTemplate` is the query, comes first",
     sends="The URIs of listed resources and the URI templates of listed templates as queries, with several limits,"
-    " surrounded by all kinds of white space. A fixture has URIs that are normalized alike, and templates that differ"
-    " in a variable.",
+    " surrounded by all kinds of white space. A fixture has URIs that are normalized alike, or that are names of other"
+    " resources, and templates that differ in a variable.",
     passes="Each first page begins with that resource or template.",
     methods=METHODS_OF_RESOURCES,
 )
@@ -180,7 +183,7 @@ async def exact_uri_first(bench: Bench) -> None:
 @server_check(
     title="If no `uri` is the query, a resource whose name is the query comes first",
     sends="The names of listed resources and templates, some of which share a name, as queries, with several limits,"
-    " surrounded by all kinds of white space.",
+    " surrounded by all kinds of white space. A fixture has names that are titles of other resources.",
     passes="Each first page begins with a resource or template of that name.",
     methods=METHODS_OF_RESOURCES,
 )
@@ -229,6 +232,8 @@ async def _expect_first(bench: Bench, member: str) -> None:
         )
         for number in range(max(len(texts), len(_WHITE_SPACES)))
     ]
+    names = {item["name"] for item in listing.items}
+    cases += [(" ", text, "\n", None) for text in texts if member != "name" and text in names]
     await bench.each(bench.share(cases), judge)
     around = st.text(st.sampled_from(WHITE_SPACE), max_size=5)
     limit = st.none() | st.integers(min_value=1, max_value=5)

@@ -29,6 +29,7 @@ _ONLY_NAMED: Final = "the server serves a search only with an Mcp-Name header"
 _NO_OTHERS: Final = "the settings advertise no other search than the one for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
 _OF_NOTHING: Final = " for an empty catalog"
+_OF_ONE_TOOL: Final = " for a catalog of a single tool"
 _TO_RESTRICTED: Final = " for a caller from whom tools are hidden"
 _CHANGED: Final = " after a change of the catalog"
 _OF_EACH: Final = 2
@@ -104,7 +105,7 @@ async def primitives_advertised(bench: Bench) -> None:
     async for capabilities, settings, exchange, whom in _openings_with_others(bench):
         named = {name for name in _SETTINGS if as_object(settings.get(name)) is not None}
         usual = usual or named
-        lacking = ", ".join(sorted(usual - named)) if whom != _OF_NOTHING else ""
+        lacking = ", ".join(sorted(usual - named)) if whom not in {_OF_NOTHING, _OF_ONE_TOOL} else ""
         bench.expect(not lacking, exchange, f"the settings have no {lacking}, unlike those at the first opening{whom}")
         for name in named:
             declared = as_object((as_object(capabilities) or {}).get(name)) is not None
@@ -176,8 +177,9 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
         others.append((bench.undeclaring(), nothing))
         if bench.starts_freely:
             others.append((bench.older(), f" for a client of revision {OLDER} that declares in `experimental`"))
-    if bench.may_serve("empty"):
-        others.append((bench.serving("empty"), _OF_NOTHING))
+    for catalog, whom in (("empty", _OF_NOTHING), ("single", _OF_ONE_TOOL)):
+        if bench.may_serve(catalog):
+            others.append((bench.serving(catalog), whom))
     for opened, whom in others:
         with suppress(UnverifiableError):  # an older revision may be refused
             async with opened as other:

@@ -48,6 +48,8 @@ _FEW_CHARACTERS: Final = 4
 _TO_FULL_WIDTH: Final = 0xFEE0
 """From a printable ASCII character to its full-width form, which NFKC makes the same."""
 _LONG_QUERY: Final = 1024
+_HALF_QUERY: Final = 508
+"""Characters of half a long query, without the symbols that tell it from others."""
 _OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
 # Symbols are no terms. They tell queries apart that were sent before.
 _MARKS: Final = (" \u21a9\u2318", " \u2318\u21a9", " \u2325\u21a9")
@@ -704,14 +706,17 @@ async def cursor_other_query(bench: Bench) -> None:
         decomposed = unicodedata.normalize("NFD", word)
         bare = "".join(c for c in decomposed if not unicodedata.combining(c))
         cases += [(word, [decomposed, bare]), (decomposed, [word])]
-    repeated = (f"{query} " * _LONG_QUERY)[: _LONG_QUERY - 1] + "x"
-    middle = len(repeated) // 2
-    altered = ["q" + repeated[1:], f"{repeated[:middle]}q{repeated[middle + 1 :]}", f"{repeated[:-1]}q", repeated[:-1]]
-    cases += [(repeated, altered), (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS])]
+    # Symbols are no terms, so they leave matches even if a server requires most terms to match.
+    half = f"{query} " * (_HALF_QUERY // (len(query) + 1))
+    altered = [f"\u2021{half}\u2020{half}\u2020", f"\u2020{half}\u2021{half}\u2020"]
+    altered += [f"\u2020{half}\u2020{half}\u2021", f"\u2020{half}\u2020{half}"]
+    cases += [
+        (f"\u2020{half}\u2020{half}\u2020", altered),
+        (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS]),
+    ]
     cases.append((f"{query} 🔧", [f"{query} 🔨"]))
     broad = " ".join(words.broad(3))  # several, since a server may require most of the terms to match
     cases.append((f"{broad} 1", [f"{broad} 01", f"{broad} \u0661"]))
-    # Symbols are no terms, so they leave matches even if a server requires most terms to match.
     cases.append((f"{query}\n\u2021", [f"{query}{ends}\u2021" for ends in ("\r\n", "\r", " ")]))
     symbols = ("!\u00a1", "\u2021!", "\u2020\u00a1")  # one with an equal low byte, one with equal low bits, and another
     cases.append((f"{query} \u2021\u00a1", [f"{query} {other}" for other in symbols]))
