@@ -613,6 +613,15 @@ class CallsOfNamesInAsciiOnly(Fault):
         return params
 
 
+class CallsOfShortNamesOnly(Fault):
+    """Holds no name of more than 64 characters for one of a tool, as the interfaces of some models do."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "tools/call" and len(str(params.get("name"))) > 64:
+            raise RefusalError(-32602, "Unknown tool", None)
+        return params
+
+
 def _calls_of(name_read: Callable[[str], str]) -> type[Fault]:
     """Make a fault that calls tools by other names than those that calls have."""
 

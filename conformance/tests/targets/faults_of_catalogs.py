@@ -36,6 +36,9 @@ numbers_of_32_bits = _wrong_schema(
     lambda schema: {k: v % 2**32 if type(v) is int else v for k, v in schema.items()},
 )
 long_enumerations_cut = _wrong_schema(lambda schema: {k: v[:100] if k == "enum" else v for k, v in schema.items()})
+true_schemas_opened = _wrong_schema(
+    lambda schema: {name: {} if name == "any" and value is True else value for name, value in schema.items()}
+)
 names_composed = _wrong_schema(lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
 
 

@@ -264,6 +264,12 @@ def topics_of_hidden_tools(settings: Json) -> Json:
     return {**settings, "topics": topics} if topics else settings
 
 
+@wrong_settings
+def topics_of_titles_of_hidden_tools(settings: Json) -> Json:
+    titles = [tool["title"] for tool in served_catalog()["tools"] if tool.get("title")]
+    return {**settings, "topics": titles} if titles else settings
+
+
 def _public(when: Callable[[Json, Json], bool]) -> type[Fault]:
     """Make a fault that lets anybody keep some results."""
     return wrong_result(
@@ -618,6 +624,10 @@ class CursorsCountHiddenTools(_CursorsReplaced):
         cursor = self.form.format(place=place, cursor=result["nextCursor"])
         self.genuine[cursor] = result["nextCursor"]
         return {**result, "nextCursor": cursor}
+
+
+class CursorsJoinHiddenTools(CursorsCountHiddenTools):
+    form = "0-{place}.{cursor}"
 
 
 class CursorsEndWithHiddenTools(CursorsCountHiddenTools):

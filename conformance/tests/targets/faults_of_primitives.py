@@ -116,6 +116,13 @@ prompt_arguments_by_name = _wrong_prompts(
         else item
     )
 )
+required_arguments_first = _wrong_prompts(
+    lambda item: (
+        {**item, "arguments": sorted(item["arguments"], key=lambda argument: not argument.get("required"))}
+        if "arguments" in item
+        else item
+    )
+)
 empty_arguments_lost = _wrong_prompts(lambda item: item if item.get("arguments") else without(item, "arguments"))
 empty_mime_types_lost = _wrong_resources(lambda item: item if item.get("mimeType") else without(item, "mimeType"))
 prompts_with_schemas = _wrong_prompts(lambda item: {**item, "inputSchema": {"type": "object"}})

@@ -124,7 +124,7 @@ _LEAVES: Final[tuple[JsonObject, ...]] = (
 )
 _DEFS: Final[JsonObject] = {
     "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "x-kept": {"deep": {"er": None}}},
-    "deep": {"$anchor": "deep", "properties": {"leaf": {"type": "boolean", "$comment": "\u202aנ\u202c"}}},
+    "deep": {"$anchor": "deep", "properties": {"leaf": {"type": "boolean", "$comment": "\u202aנ\u202c"}, "any": True}},
 }
 
 

@@ -90,6 +90,7 @@ def _hidden(primitive: Primitive) -> list[JsonObject]:
             f"{_SHARED_WORD}_{number}",
             description=f"Hides {number} {_SHARED_WORD} behind another {_SHARED_WORD}, far from any {COMMON}"
             " and out of sight.",
+            title=f"Veiled {number}",
             _meta={EXTENSION_ID: {"group": "what is hidden"}},
             **({} if number or primitive.key == "name" else {"name": name_of(_SHARED_NAME)}),
             **({"annotations": {"readOnlyHint": True}} if primitive is TOOLS and number == _NUMBERS[-1] else {}),
@@ -426,7 +427,8 @@ def _numbers_in(cursor: str) -> list[int]:
             decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
             read.append(_RANDOM.sub("", decoded))
     found = [int(digits) for text in read for digits in re.findall(r"(?<![\w.])\d{1,3}(?![\w.])", text)]
-    return found + [int(part) for part in parts if re.fullmatch(r"\d{1,3}", part)]
+    joined = [part for part in parts if re.fullmatch(r"\d{1,3}(?:[-+/_]\d{1,3})*", part)]
+    return found + [int(digits) for part in joined for digits in re.findall(r"\d+", part)]
 
 
 def _differing(exchange: Exchange, expected: Exchange) -> set[str]:

@@ -67,10 +67,10 @@ _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
     "gr\u00f6\u00dfe_messen",
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
-    "co\u00adop", "coop", "1e1", "10", "\U0001f528", "__proto__",
+    "co\u00adop", "coop", "1e1", "10", "\U0001f528", "__proto__", "long-name." * 12,
 )  # fmt: skip
-"""Names that the base protocol does not recommend, or that are equal after common normalizations, and one that objects
-in JavaScript do not hold.
+"""Names that the base protocol does not recommend, or that are equal after common normalizations, one that objects in
+JavaScript do not hold, and one that is too long for some models.
 """
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
