@@ -36,6 +36,15 @@ numbers_of_32_bits = _wrong_schema(
     lambda schema: {k: v % 2**32 if type(v) is int else v for k, v in schema.items()},
 )
 long_enumerations_cut = _wrong_schema(lambda schema: {k: v[:100] if k == "enum" else v for k, v in schema.items()})
+unknown_annotations_left_out = wrong_items(
+    lambda tool: (
+        {**tool, "annotations": without(tool["annotations"], "com.example/unknown")} if "annotations" in tool else tool
+    )
+)
+execution_left_out = wrong_items(lambda tool: without(tool, "execution"))
+dialects_of_results_left_out = wrong_items(
+    lambda tool: {**tool, "outputSchema": without(tool["outputSchema"], "$schema")} if "outputSchema" in tool else tool
+)
 true_schemas_opened = _wrong_schema(
     lambda schema: {name: {} if name == "any" and value is True else value for name, value in schema.items()}
 )

@@ -57,12 +57,15 @@ _BLANK: Final[JsonObject] = {
         "description": "",
         "properties": {"verbose": {"type": "boolean", "default": False}, "count": {"minimum": 0, "default": 0}},
     },
-    "annotations": {"title": ""},
-    "icons": [{"src": f"https://EXAMPLE.com/./{theme}.svg", "theme": theme} for theme in ("light", "dark")],
-    "_meta": {"plain": {"count": 0}},
+    "annotations": {"title": "", "com.example/unknown": None},
+    "icons": [
+        {"src": f"https://EXAMPLE.com/./{theme}.svg", "theme": theme, "x-y": 1} for theme in ("light", "dark")
+    ],
+    "execution": {"taskSupport": "forbidden"},
+    "_meta": {"plain": {"count": 0}, "ui": {"visibility": ["model", "app"]}},
 }
 """A tool of what some encoders leave out or normalize: empty texts, zero and `false`, a second icon and its URL, a key
-without a prefix.
+without a prefix, and members that only some revisions know.
 """
 
 _RICH: Final[JsonObject] = {
@@ -83,7 +86,13 @@ _RICH: Final[JsonObject] = {
         },
         "required": [],
     },
-    "outputSchema": {"type": "object", "description": "what comes out", "properties": {}, "required": []},
+    "outputSchema": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "description": "what comes out",
+        "properties": {},
+        "required": [],
+    },
     "annotations": {},
     "_meta": {
         EXTENSION_ID: {"group": "of what is rich"},
