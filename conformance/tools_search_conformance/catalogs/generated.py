@@ -58,9 +58,7 @@ _BLANK: Final[JsonObject] = {
         "properties": {"verbose": {"type": "boolean", "default": False}, "count": {"minimum": 0, "default": 0}},
     },
     "annotations": {"title": "", "com.example/unknown": None},
-    "icons": [
-        {"src": f"https://EXAMPLE.com/./{theme}.svg", "theme": theme, "x-y": 1} for theme in ("light", "dark")
-    ],
+    "icons": [{"src": f"https://EXAMPLE.com/./{theme}.svg", "theme": theme, "x-y": 1} for theme in ("light", "dark")],
     "execution": {"taskSupport": "forbidden"},
     "_meta": {"plain": {"count": 0}, "ui": {"visibility": ["model", "app"]}},
 }
