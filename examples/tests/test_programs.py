@@ -74,7 +74,7 @@ def test_every_help_page_shows_an_example_and_no_stray_markup(page: tuple[str, .
         PROGRAMS[page[0]], [*page[1:], "--help"], prog_name=page[0], terminal_width=int(columns)
     )
     assert done.exit_code == 0
-    assert "\\" not in done.output
+    assert not re.findall(r"\\(?!\n)", done.output)  # a command may go on in the next line
     assert all(character.isprintable() or character == "\n" for character in done.output)
     assert not re.findall(r"\w\.\.\.$", done.output, re.MULTILINE)
     assert "Start here:" in done.output or "Examples:" in done.output
