@@ -76,11 +76,8 @@ async def raw_request(
     """
     session = session_of(client)
     data: dict[str, Any] = {"method": method, "params": dict(params)}
-    options: CallOptions = {}
-    if seconds is None:
-        seconds = session._session_read_timeout_seconds  # pyright: ignore[reportPrivateUsage] - as below
-    if seconds is not None:
-        options["timeout"] = seconds
+    timeout = session._session_read_timeout_seconds if seconds is None else seconds  # pyright: ignore[reportPrivateUsage]
+    options: CallOptions = {} if timeout is None else {"timeout": timeout}
     if on_progress is not None:
         options["on_progress"] = on_progress
     session._stamp(data, options)  # pyright: ignore[reportPrivateUsage] - there is no public raw request
