@@ -154,8 +154,8 @@ class ToolSource(Protocol):
 def known_tools(tools: tuple[FoundTool, ...], ranker: Ranker, before: KnownTools) -> KnownTools:
     """Return an index of `tools`: `before`, or the latest one by `ranker`, if that has the same tools, or a new one.
 
-    So conversations over the same servers share one. A new one is made from `before`, or if that is empty, from the
-    latest one, and indexes only the differences.
+    So conversations over the same servers share one, if it can be updated. A new one is made from `before`, or if that
+    is empty, from the latest one, and indexes only the differences.
     """
     if before.tools == tools:
         return before
@@ -165,7 +165,9 @@ def known_tools(tools: tuple[FoundTool, ...], ranker: Ranker, before: KnownTools
         return KnownTools(tools, ranker, before=before)
     if latest is not None and latest.tools == tools:
         return latest
-    made = _LATEST[ranker] = KnownTools(tools, ranker, before=before if before.tools else latest)
+    made = KnownTools(tools, ranker, before=before if before.tools else latest)
+    if made.is_updatable:  # other indexes may refer to their ranker, which could then never be freed
+        _LATEST[ranker] = made
     return made
 
 
@@ -192,6 +194,11 @@ class KnownTools:
         new = [name for name, tool in self._tools.items() if known.pop(name, None) != (tool.server, tool.tool)]
         changed = [name for name in new if name in before._tools]
         self._index = before._index.updated([*known, *changed], self._definitions(new))
+
+    @property
+    def is_updatable(self) -> bool:
+        """Whether an index with a few changed tools can be made from this one."""
+        return isinstance(self._index, UpdatableIndex)
 
     def _definitions(self, names: Iterable[str]) -> list[Tool]:
         """Return tools under their unique full names, in the form that a gateway over the same servers ranks."""
