@@ -134,8 +134,9 @@ search_syntax_is_internal = _query_internal(lambda query: " NEAR(" in query)
 # Hands a query to an engine to which these words mean something that takes another one.
 last_operator_is_internal = _query_internal(lambda query: query.endswith((" AND", " OR", " NOT")))
 # Keeps words in an object that has members already.
-inherited_names_are_internal = _query_internal(lambda query: bool({"__proto__", "constructor"} & {*query.split()}))
-inherited_name_is_internal = _query_internal(lambda query: query in ("__proto__", "constructor", "hasOwnProperty"))
+# Not `__proto__` alone, which is the name of a tool.
+inherited_names_are_internal = _query_internal(lambda query: bool({"__class__", "constructor"} & {*query.split()}))
+inherited_name_is_internal = _query_internal(lambda query: query in ("constructor", "hasOwnProperty"))
 # Reads a number where there is a digit of any kind.
 superscript_is_internal = _query_internal(lambda query: query.isdigit() and not query.isdecimal())
 
