@@ -49,7 +49,7 @@ _TO_FULL_WIDTH: Final = 0xFEE0
 """From a printable ASCII character to its full-width form, which NFKC makes the same."""
 _LONG_QUERY: Final = 1024
 _HALF_QUERY: Final = 508
-"""Characters of half a long query, without the symbols that tell it from others."""
+"""Characters of half a long query, without the symbols that make it differ from others."""
 _OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
 # Symbols are no terms. They tell queries apart that were sent before.
 _MARKS: Final = (" \u21a9\u2318", " \u2318\u21a9", " \u2325\u21a9")

@@ -238,10 +238,10 @@ def test_what_is_known_after_changes_is_ranked_as_if_it_were_known_from_the_star
     for catalog, is_another_conversation in changes:
         every = Catalog(offers(catalog, set())).tools
         known = known_tools(every, ranker, KnownTools((), ranker) if is_another_conversation else known)
-        anew = KnownTools(every, ranker)
+        fresh = KnownTools(every, ranker)
         for query in (" ".join(words), *(tool.name for tool in every)):
-            assert known.ranked(query) == anew.ranked(query)
-            assert known.unknown_words(query) == anew.unknown_words(query)
+            assert known.ranked(query) == fresh.ranked(query)
+            assert known.unknown_words(query) == fresh.unknown_words(query)
 
 
 def test_only_what_changed_is_indexed_again_for_whichever_conversation():

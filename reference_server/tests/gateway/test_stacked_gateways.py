@@ -158,3 +158,19 @@ async def test_a_server_behind_two_gateways_that_does_not_answer_costs_only_its_
     assert [one.name for one in tools] == ["inner__handbook__find_page"]
     assert [one.uri for one in resources] == ["gateway://inner/gateway://handbook/docs://returns.md"]
     assert [one.name for one in prompts] == ["inner__handbook__answer"]
+
+
+@pytest.mark.parametrize(("stated", "kept"), [(0, 0), (700, 700), (60_000, 5_000), ("700", 0)])
+@pytest.mark.parametrize("query", ["page", "find handbook page"])
+async def test_found_tools_can_be_cached_no_longer_than_the_server_that_found_them_allows(
+    start: Any, archive: Any, stated: Any, kept: int, query: str
+) -> None:
+    page = {"resultType": "complete", "tools": HANDBOOK["tools"], "ttlMs": stated, "cacheScope": "public"}
+    searched = {"settings": {"catalogSize": 1}, "faults": {"tools/search": {"result": page}}}
+    with anyio.fail_after(60):
+        gateway = await start(
+            "gateway", "--index-at-most", "0", mcpServers={"handbook": archive("a", HANDBOOK | searched)}
+        )
+        async with Client(gateway, extensions=[TOOLS_SEARCH]) as client:
+            found = await search_tools(client, query)
+    assert ([tool.name for tool in found.tools], found.ttl_ms) == (["handbook__find_page"], kept)

@@ -216,9 +216,9 @@ class ItemSearch:
         named = split_uri(trimmed(query), [seen.name])
         if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
             # The upstream does not know the public form of its URI.
-            entries = [
-                entry for entry in (await search.search(named[1])).entries if key_of(self._kind, entry) == named[1]
-            ] + entries
+            exact = await search.search(named[1])
+            found.ttl_ms = min(found.ttl_ms, exact.ttl_ms)
+            entries = [entry for entry in exact.entries if key_of(self._kind, entry) == named[1]] + entries
         for entry in entries:
             public = public_key(self._kind, seen.name, key_of(self._kind, entry))
             if public not in catalog.wire:

@@ -240,6 +240,7 @@ class GatewaySearch:
             found.setdefault(exposed.tool.name, (exposed, matched))
 
         hits = await delegate.search(query)
+        ttl_ms = hits.ttl_ms
         for tool in hits.entries:
             add(self.gateway.expose(seen.upstream, tool), matched_members(tool))
         if trimmed(query) not in found and split_candidates(trimmed(query), [seen.name]):
@@ -254,15 +255,17 @@ class GatewaySearch:
         if others and len(others) < len(wanted):  # the query has words from the server's name
             try:
                 with anyio.CancelScope(deadline=deadline) as searching:
-                    for tool in (await delegate.search(" ".join(others))).entries:
+                    more = await delegate.search(" ".join(others))
+                    ttl_ms = min(ttl_ms, more.ttl_ms)
+                    for tool in more.entries:
                         exposed = self.gateway.expose(seen.upstream, tool)
                         if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
                             add(exposed, matched_members(tool))
             except NoAnswerError as failure:
                 logger.warning("a search is incomplete: %s", failure, extra={"server": seen.name})
                 return _DelegatedResult(found, ttl_ms=0)
-            return _DelegatedResult(found, 0 if searching.cancelled_caught else hits.ttl_ms)
-        return _DelegatedResult(found, hits.ttl_ms)
+            return _DelegatedResult(found, 0 if searching.cancelled_caught else ttl_ms)
+        return _DelegatedResult(found, ttl_ms)
 
 
 def fused(
