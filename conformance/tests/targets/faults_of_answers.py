@@ -438,8 +438,12 @@ def _words(*texts: object) -> set[str]:
 def _wrong_match(passes_over: Callable[[str, Json], bool]) -> type[Fault]:
     def keep(params: Json, result: Json) -> Json:
         query = params["query"]
-        kept = [tool for tool in result["tools"] if tool["name"] == query.strip() or not passes_over(query, tool)]
-        return {**result, "tools": kept}
+
+        def is_kept(tool: Json) -> bool:
+            # Of another list, the name comes after the identifier.
+            return query.strip() in (tool["name"], tool.get("own name")) or not passes_over(query, tool)
+
+        return {**result, "tools": list(filter(is_kept, result["tools"]))}
 
     return wrong_result(keep)
 
