@@ -52,7 +52,7 @@ class PrimitiveIndex:
         items: Their definitions by key.
         ranker: Ranks them.
         texts: The content of resources to search, by URI.
-        previous: An index of mostly the same texts, from which to build this one faster.
+        previous: An index of mostly the same definitions or texts, from which to build this one faster.
     """
 
     def __init__(
@@ -63,21 +63,26 @@ class PrimitiveIndex:
         texts: Mapping[str, str] | None = None,
         previous: PrimitiveIndex | None = None,
     ) -> None:
-        self._primitive, self._ranker = primitive, ranker
-        tools = list(_as_tools(primitive, items))
-        self._items = {tool.name: items[tool.name] for tool in tools}  # the others are invalid
+        self._primitive, self._ranker, self._definitions = primitive, ranker, items
+        if previous is not None and previous._ranker is ranker and previous._definitions == items:
+            # Only texts have changed.
+            self._tools, self._items, self._index = previous._tools, previous._items, previous._index
+            self._floor, self._stems = previous._floor, previous._stems
+        else:
+            self._tools = {tool.name: tool for tool in _as_tools(primitive, items)}
+            self._items = {name: items[name] for name in self._tools}  # the others are invalid
+            self._index = ranker(list(self._tools.values()))
+            # The floor reads the item's name, which is not the name of the converted tool.
+            named = [tool.model_copy(update={"title": _names(items[name])}) for name, tool in self._tools.items()]
+            self._floor = Floor(named)
+            self._stems: dict[str, frozenset[str]] = {}  # of the definitions found so far
         self._texts = {uri: text for uri, text in (texts or {}).items() if uri in self._items}
-        self._tools = {tool.name: tool for tool in tools}
-        self._index = ranker(tools)
-        # The floor reads the item's name, which is not the name of the converted tool.
-        self._floor = Floor([tool.model_copy(update={"title": _names(items[tool.name])}) for tool in tools])
         known = {} if previous is None else previous._texts
         self._folded: dict[str, str] = {
             uri: previous._folded[uri] if previous is not None and known.get(uri) == text else _folded(text)
             for uri, text in self._texts.items()
         }
         self._contents = TextIndex(self._texts, None if previous is None else previous._contents)
-        self._stems: dict[str, frozenset[str]] = {key: self._stems_of(key) for key in self._tools if texts}
 
     def search(
         self, query: str, *, visible: Collection[str] | None = None, claimed: Mapping[str, int] | None = None
@@ -116,7 +121,7 @@ class PrimitiveIndex:
         said = {key: weight / rank for key, rank in claimed.items()} | dict(self._contents.search(query))
         if not said:
             return hits
-        for hit in hits:  # of an index without texts, only now
+        for hit in hits:
             if hit.name in self._tools and hit.name not in self._stems:
                 self._stems[hit.name] = self._stems_of(hit.name)
         shares = self._contents.shares(

@@ -17,7 +17,7 @@ from mcp_ext_tools_search.types import Primitive, require_kind
 from mcp_types import METHOD_NOT_FOUND
 
 from mcp_ext_search_primitives.contents import Contents, ContentStore
-from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
+from mcp_ext_search_primitives.index import CONTENTS, Definition, PrimitiveIndex
 from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 
 __all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
@@ -130,6 +130,7 @@ class _ListedSearch(ListingSearch):
             self.kept_indexes = _KEPT_WITH_CONTENTS
             self.thread_from = 0  # contents are long
         self._primitive, self._own_ranker, self._store = primitive, ranker, store
+        self._latest: PrimitiveIndex | None = None
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
         """Return the items in the caller's listing that match `query`."""
@@ -142,8 +143,12 @@ class _ListedSearch(ListingSearch):
             # The digests make changed contents change the index.
             items = {**items, **{uri: {**items[uri], CONTENTS: own.digest} for uri, own in contents.items()}}
             ttl_ms = ttl_ms if self._store.is_settled else 0
-        hits = await self.rank(items, query, lambda: PrimitiveIndex(self._primitive, items, self._own_ranker, texts))
+        hits = await self.rank(items, query, lambda: self._built(listing.items, texts))
         return Answer(hits, listing.items, ttl_ms, listing.cache_scope)
+
+    def _built(self, items: Mapping[str, Definition], texts: Mapping[str, str]) -> PrimitiveIndex:
+        self._latest = PrimitiveIndex(self._primitive, items, self._own_ranker, texts, self._latest)
+        return self._latest
 
 
 def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:

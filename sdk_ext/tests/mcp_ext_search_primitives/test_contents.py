@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,8 +23,10 @@ from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_search_primitives.contents import Contents, ContentStore
 from mcp_ext_search_primitives.server import ResourcesSearch
 from mcp_ext_tools_search.client import raw_request
+from mcp_ext_tools_search.ranking import SimpleRanker, ToolIndex
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import Tool
 
 pytestmark = pytest.mark.anyio
 
@@ -159,6 +162,29 @@ async def test_content_that_changes_is_read_again_once_it_is_old_or_its_definiti
         described[0] = resource.description = "two"
         assert await found(client, "copy") == ["notes://today"]
         assert await found(client, "edition") == []
+
+
+async def test_changed_content_is_added_to_the_index_that_was_used_last(connect: Connect) -> None:
+    texts, ranked = {"notes://today": "first edition", "notes://monday": "mail"}, list[int]()
+
+    def counted(tools: Sequence[Tool]) -> ToolIndex:
+        ranked.append(len(tools))
+        return SimpleRanker()(tools)
+
+    mcp = MCPServer[Any]("notes")
+    for uri in texts:
+        mcp.add_resource(FunctionResource(uri=uri, name=uri[-6:], fn=partial(texts.__getitem__, uri)))
+    resources = ResourcesSearch(contents=Contents(max_age=1e-9))
+    ToolsSearch(ranker=counted, resources=resources).install(mcp)
+    async with connect(mcp) as client:
+        assert await found(client, "edition") == ["notes://today"]
+        for word in ("second", "third"):
+            texts["notes://today"] = f"{word} copy"
+            with anyio.fail_after(10):
+                while await found(client, word) != ["notes://today"]:
+                    pass
+            assert await found(client, "mail") == ["notes://monday"]
+    assert ranked == [2]
 
 
 async def test_a_search_does_not_wait_for_resources_that_never_end(connect: Connect) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_search_primitives.index import PrimitiveIndex
-from mcp_ext_tools_search.ranking import Hit, Ranker, SimpleRanker
+from mcp_ext_tools_search.ranking import Hit, Ranker, SimpleRanker, ToolIndex
 from mcp_ext_tools_search.types import EXTENSION_ID, Primitive
+from mcp_types import Tool
 from tools_search_ranking import default_ranker
 
 every_ranker = pytest.mark.parametrize("ranker", [SimpleRanker(), default_ranker()], ids=["readable", "engine"])
@@ -120,6 +122,33 @@ def test_what_cannot_be_seen_changes_nothing(ranker: Ranker) -> None:
     part = index(RESOURCES, GUIDES[:2], ranker, {uri: texts[uri] for uri in visible})
     for query in ("sun", "guides", "file:///guides/garden.md", "garden.md", "plan"):
         assert index(RESOURCES, GUIDES, ranker, texts).search(query, visible=visible) == part.search(query)
+
+
+@every_ranker
+def test_an_index_built_from_the_previous_one_finds_the_same_and_ranks_unchanged_definitions_no_more(
+    ranker: Ranker,
+) -> None:
+    ranked: list[int] = []
+
+    def counted(tools: Sequence[Tool]) -> ToolIndex:
+        ranked.append(len(tools))
+        return ranker(tools)
+
+    garden = "file:///guides/garden.md"
+    changes: list[tuple[list[dict[str, Any]], dict[str, str]]] = [
+        (GUIDES, {}),
+        (GUIDES, {garden: "Tomatoes need sun."}),
+        (deepcopy(GUIDES), {garden: "Beans need rain.", GUIDES[0]["uri"]: "Sun in the plan."}),
+        ([*GUIDES[:2], {**GUIDES[2], "title": "Rain"}], {garden: "Beans need rain."}),
+        (GUIDES[:2], {garden: "Beans need rain.", GUIDES[1]["uri"]: "Sun-dried tomatoes."}),
+    ]
+    previous: PrimitiveIndex | None = None
+    for items, texts in changes:
+        previous = PrimitiveIndex(RESOURCES, {item["uri"]: item for item in items}, counted, texts, previous)
+        whole = index(RESOURCES, items, ranker, texts)
+        for query in ("sun", "rain", "garden tomatoes", "plan", "beans", garden, "boil eggs"):
+            assert previous.search(query) == whole.search(query)
+    assert ranked == [3, 3, 2]
 
 
 def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items() -> None:
