@@ -20,9 +20,9 @@ from mcp_ext_tools_search.ranking.query import AS_WRITTEN, WRITTEN, index_terms,
 _K1: Final = 2.0  # how much a repeated word gains over a single one
 _B: Final = 0.75  # how much of its score a word of a long text loses
 
-MAX_TERMS: Final = 1 << 18
-"""Maximum number of distinct terms in all texts: many times as many as in real documents, but a limit for texts of
-random letters. Later terms are ignored.
+MAX_TERMS: Final = 1 << 19
+"""Maximum number of distinct terms in all texts: about twice as many as in 16 million characters of documentation.
+Later terms are ignored, which limits the memory that texts of random letters take.
 """
 
 
