@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import anyio
 import pytest
@@ -47,7 +48,7 @@ class Mutant:
 
     @property
     def turn(self) -> tuple[TransportName, Era]:
-        """The cell whose turn it is where each mutant is judged in one: they go round."""
+        """The cell where each mutant is judged in one. It depends on the name, so that new mutants move no other."""
         checks = [CHECKS[rule] for rule in self.turns_red]
         cells: list[tuple[TransportName, Era]] = [
             (transport, era)
@@ -56,7 +57,7 @@ class Mutant:
             if self.shows_in(Cell(transport=transport, era=era).name)
             and all(transport in check.transports and era in check.eras for check in checks)
         ]
-        return cells[list(MUTANTS).index(self.name) % len(cells)]
+        return cells[crc32(self.name.encode()) % len(cells)]
 
 
 def _read() -> dict[str, Mutant]:

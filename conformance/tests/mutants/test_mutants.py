@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import anyio
 import pytest
@@ -85,8 +86,8 @@ class Mutant:
 
     @property
     def turn(self) -> tuple[TransportName, Era]:
-        """The cell whose turn it is where each mutant is judged in one: they go round."""
-        return self.cells_that_show[list(MUTANTS).index(self.name) % len(self.cells_that_show)]
+        """The cell where each mutant is judged in one. It depends on the name, so that new mutants move no other."""
+        return self.cells_that_show[crc32(self.name.encode()) % len(self.cells_that_show)]
 
 
 def _read() -> dict[str, Mutant]:
@@ -128,7 +129,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "broken_reference" in metafunc.fixturenames:
         metafunc.parametrize("broken_reference", OF_THE_REFERENCE[:: 1 if everything else SEVERAL if each else FEW])
     if "live_mutant" in metafunc.fixturenames:
-        metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if everything else RARE])
+        some = [name for name in OF_LIVE_SERVERS if everything or crc32(name.encode()) % RARE == 0]
+        metafunc.parametrize("live_mutant", some)
 
 
 # Faults that show in the other era only must be seen, too.

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .client_faults_of_paging import ReadsOn
-from .client_library import ENCODED, LEGACY, Client, Federation, InvalidError, OnceRefused, RefusedError
+from .client_library import ENCODED, LEGACY, MODERN, Client, Federation, InvalidError, OnceRefused, RefusedError
 from .miniature_transports import Json
 
 
@@ -653,7 +653,7 @@ class CursorOfAPrototypeIsKnown(Client):
 
 
 class CursorLeftOver(ReadsOn):
-    """Begins a search with the cursor that the one before did not need."""
+    """Begins a search with the cursor that the one before did not need, if pages are kept."""
 
     left: str | None = None
 
@@ -662,7 +662,8 @@ class CursorLeftOver(ReadsOn):
         return super().page(params if left is None else {"cursor": left, **params})
 
     def cut(self, tools: list[Json], limit: int | None) -> list[Json]:
-        self.left = self.following if limit is not None and len(tools) >= limit else None
+        is_left = self.era == MODERN and limit is not None and len(tools) >= limit
+        self.left = self.following if is_left else None
         return super().cut(tools, limit)
 
     def checked(self, result: Json) -> Json:

@@ -443,7 +443,7 @@ def _wrong_match(passes_over: Callable[[str, Json], bool]) -> type[Fault]:
             # Of another list, the name comes after the identifier.
             return query.strip() in (tool["name"], tool.get("own name")) or not passes_over(query, tool)
 
-        return {**result, "tools": list(filter(is_kept, result["tools"]))}
+        return {**result, "tools": [tool for tool in result["tools"] if is_kept(tool)]}
 
     return wrong_result(keep)
 
