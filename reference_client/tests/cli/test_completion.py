@@ -192,30 +192,40 @@ def test_a_file_is_offered_also_where_its_name_has_a_line_break():
         ("tools --config of_a=sub/be", "of_a=sub/beta.json"),
         ("call x @al", "@alpha.json"),
         ("call x y=1 path=of_a=sub/be", "path=of_a=sub/beta.json"),
+        ("call x path=a,", "path=a,b.json"),
     ],
 )
 @pytest.mark.parametrize(("shell", "script"), [("zsh", ZSH), ("fish", FISH)])
 def test_a_file_is_completed_after_an_equals_sign_and_an_at_sign_as_well(
     tmp_path: Path, shell: str, script: str, begun: str, word: str
 ):
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    for name in ("alpha.json", "of_a=sub/beta.json"):
+    for name in ("alpha.json", "of_a=sub/beta.json", "a,b.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
+    completed = completed_by(shell, script, f"tools-search-client {begun}", tmp_path)
+    # zsh prints the line, and quotes the second "="
+    assert completed.replace("\\", "").split()[-1] == word
+
+
+def test_fish_shows_the_whole_help_of_an_option(tmp_path: Path):
+    offered = completed_by("fish", FISH, "tools-search-client search --least", tmp_path)
+    assert "Default: `tool_discovery` in the configuration, or 0.02." in offered
+
+
+def completed_by(shell: str, script: str, line: str, folder: Path) -> str:
+    """Return what the script prints for a line in a folder."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    line = f"tools-search-client {begun}"
-    done = subprocess.run(
+    return subprocess.run(
         [shell, *(["-f", "-c", script, "zsh"] if shell == "zsh" else ["--no-config", "-c", script]), line],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path, "TERM": "xterm", "ZDOTDIR": str(tmp_path), "HOME": str(tmp_path)},
-    )
-    completed = done.stdout.replace("\\", "").split()  # zsh prints the line, and quotes the second "="
-    assert completed[-1] == word, done
+        cwd=folder,
+        env=os.environ | {"PATH": path, "TERM": "xterm", "ZDOTDIR": str(folder), "HOME": str(folder)},
+    ).stdout
 
 
 def test_names_that_cannot_be_written_leave_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

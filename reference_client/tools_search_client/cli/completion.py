@@ -120,14 +120,14 @@ class WholeZsh(_WholeWords, ZshComplete):
 
 @add_completion_class
 class WholeFish(_WholeWords, FishComplete):
-    """Completion for fish."""
+    """Completion for fish, which splits what it is offered at commas: paths and help may contain some."""
 
     source_template = FishComplete.source_template.replace(
         "__fish_complete_path $metadata[2];",
-        """for path in (__fish_complete_path $metadata[3]);
+        """for path in (__fish_complete_path (string join , -- $metadata[3..-1]));
                 echo "$metadata[2]$path";
             end;""",
-    )
+    ).replace("echo $metadata[2];", "string join , -- $metadata[2..-1];")
 
 
 @dataclass(frozen=True, slots=True)
