@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    AsyncExitStack,
     ExitStack,
     asynccontextmanager,
     contextmanager,
@@ -79,6 +80,10 @@ class Database:
             if not connection.execute("select 1 from pg_roles where rolname = 'searching'").fetchone():
                 connection.execute("create role searching login")
         return "searching"
+
+    def as_reader(self, address: str) -> str:
+        """Return an address with that role."""
+        return address.replace("//postgres:", f"//{self.reader()}:")
 
     def stop(self) -> None:
         self._server().stop()
@@ -191,6 +196,8 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
         (["--catalog", "{address}", "--catalog-name", "no"], "has no catalog 'no'"),  # nothing was imported
         (["--catalog", "{address}", "--catalog-name", "\udcff"], "not printable"),
         (["--catalog", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
+        (["import", "{file}", "--to", "{powerless}"], "Use the owner of the schema tools_search, or of the database"),
+        (["import", "{file}", "--to", "{reader}"], "belongs to the role postgres: connect as that role"),
         (["import", "{file}", "--to", "{LATIN1}"], "create database NAME encoding 'UTF8' template template0"),
         (["import", "{file}", "--to", "{SQL_ASCII}"], "create database NAME encoding 'UTF8' template template0"),
     ],
@@ -200,6 +207,8 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
 ) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
     given = {"{file}": lambda: file, "{address}": lambda: database.address, "{empty}": lambda: database.other("empty"),
+             "{reader}": lambda: database.as_reader(database.address),
+             "{powerless}": lambda: database.as_reader(database.other("powerless")),
              **{f"{{{name}}}": partial(database.other, "odd", name) for name in ("LATIN1", "SQL_ASCII")}}  # fmt: skip
     filled = [given[argument]() if argument in given else argument for argument in arguments]
     refused = run(*filled)
@@ -277,7 +286,7 @@ async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
     reader = database.reader()
     run("import", file, "--to", database.address, "--name", "seen", "--reader", reader)
     of_file = servers.start_http("--catalog", file)
-    as_reader = database.address.replace("//postgres:", f"//{reader}:")
+    as_reader = database.as_reader(database.address)
     of_database = servers.start_http("--catalog", as_reader, "--catalog-name", "seen")
     with anyio.fail_after(SECONDS):
         for mode, caller in itertools.product(("auto", "legacy"), ("guest", "other")):
@@ -428,7 +437,7 @@ def test_a_call_to_a_catalog_that_may_no_longer_be_read_is_answered_with_an_erro
 ) -> None:
     file, reader = written(tmp_path / "tools.json", {"tools": TEAS}), database.reader()
     run("import", file, "--to", database.address, "--name", "revoked", "--reader", reader)
-    as_reader = database.address.replace("//postgres:", f"//{reader}:")
+    as_reader = database.as_reader(database.address)
     url = servers.start_http("--catalog", as_reader, "--catalog-name", "revoked")
     with psycopg.connect(database.address, autocommit=True) as connection:
         connection.execute(f"revoke usage on schema tools_search from {reader}")
@@ -444,7 +453,7 @@ def test_a_call_to_a_catalog_that_may_no_longer_be_read_is_answered_with_an_erro
     ("change", "says"),
     [
         ("alter function tools_search.search rename to find", "run `import` or `reindex` as its owner"),
-        ("delete from tools_search.catalog where name = 'lasting'", "there is no catalog of this name"),
+        ("delete from tools_search.catalog where name = 'lasting'", "run `import` with this `--name`"),
         (
             "create or replace function tools_search.tools_having(counted tools_search.term, visible boolean[]) "
             "returns table (tools int) stable parallel safe language sql as 'select 1 / 0'",
@@ -500,23 +509,31 @@ async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_s
 
 @asynccontextmanager
 async def sharing(
-    embedded: str, address: str, name: str, tmp_path: Path, entry: dict[str, Any]
+    embedded: str, address: str, name: str, tmp_path: Path, entry: dict[str, Any], server: str = "kitchen"
 ) -> AsyncGenerator[Client]:
     """Connect to a gateway in this process, whose index is in a database."""
     with psycopg.connect(embedded, autocommit=True) as connection:
         migrate(connection)
-    file = Path(written(tmp_path / "mcp.json", {"mcpServers": {"kitchen": entry}}))
+    file = Path(written(tmp_path / "mcp.json", {"mcpServers": {server: entry}}))
     program = gateway_program(file, Limits(index=address, index_name=name), GatewayOptions(20, 20))
     async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as client:
         yield client
 
 
-async def grow(client: Client, name: str) -> None:
+async def grow(client: Client, name: str, *, listed: str | None = None) -> None:
+    """Let the upstream offer one more tool, if the name is not empty, and wait until the gateway lists what it has."""
     await client.session.call_tool("kitchen__plain", {"name": name})
-    listed = list[str]()
-    while f"kitchen__{name}" not in listed:
-        listed = [tool.name for tool in (await client.session.list_tools()).tools]
+    names = list[str]()
+    while (listed or f"kitchen__{name}") not in names:
+        names = [tool.name for tool in (await client.session.list_tools()).tools]
         await anyio.sleep(0.05)
+
+
+async def settled(client: Client, query: str) -> Any:
+    """Search until the answer may be cached, as it may once the index has all tools."""
+    while (found := await search_tools(client, query)).ttl_ms == 0:  # noqa: ASYNC110 - other processes set no events
+        await anyio.sleep(0.1)
+    return found
 
 
 @pytest.mark.anyio
@@ -613,21 +630,24 @@ async def test_a_shared_index_that_cannot_be_written_is_searched_for_what_it_has
     name = refusing_writes.__name__
     with anyio.fail_after(SECONDS):
         async with sharing(database.address, database.address, name, tmp_path, raw("growing", tmp_path)) as client:
-            before = await search_tools(client, "plain tool")
+            before = await search_tools(client, "plain tools")
             with refusing_writes(database.address):
                 await grow(client, "fresh")
-                meanwhile = [await search_tools(client, "plain tool") for _ in range(2)]
-            while len((after := await search_tools(client, "plain tool")).tools) < 2:  # noqa: ASYNC110
-                await anyio.sleep(0.1)
+                meanwhile = [await search_tools(client, "plain tools") for _ in range(2)]
+                named = await search_tools(client, "kitchen__fresh")
+                floor = await search_tools(client, "plain tool")
+            after = await settled(client, "plain tools")
     assert [tool.name for tool in before.tools] == ["kitchen__plain"]
     for found in meanwhile:
         assert [tool.name for tool in found.tools] == ["kitchen__plain"]
-    assert (before.ttl_ms, [found.ttl_ms for found in meanwhile], after.ttl_ms) == (5000, [0, 0], 5000)
+    assert named.tools[0].name == "kitchen__fresh"
+    assert [tool.name for tool in floor.tools] == ["kitchen__plain", "kitchen__fresh"]
+    assert (before.ttl_ms, [found.ttl_ms for found in (*meanwhile, named, floor)]) == (5000, [0] * 4)
     assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
 
 
 @pytest.mark.anyio
-async def test_a_gateway_that_is_started_while_its_index_cannot_be_written_searches_what_it_has(
+async def test_a_gateway_that_is_started_while_its_index_cannot_be_written_searches_what_others_have_written(
     database: Database, raw: Any, tmp_path: Path
 ) -> None:
     def started() -> AbstractAsyncContextManager[Client]:
@@ -639,12 +659,28 @@ async def test_a_gateway_that_is_started_while_its_index_cannot_be_written_searc
         with read_only(database.address):
             assert checked_index(database.address)
             async with started() as client:
-                meanwhile = await search_tools(client, "plain tool")
+                meanwhile = await search_tools(client, "plain tools")
                 await grow(client, "fresh")
-                later = await search_tools(client, "plain tool")
+                later = await search_tools(client, "plain tools")
     for found in before, meanwhile, later:
         assert [tool.name for tool in found.tools] == ["kitchen__plain"]
-    assert (before.ttl_ms, meanwhile.ttl_ms, later.ttl_ms) == (5000, 0, 0)
+    assert (before.ttl_ms, meanwhile.ttl_ms, later.ttl_ms) == (5000, 5000, 0)
+
+
+@pytest.mark.anyio
+async def test_gateways_with_different_servers_and_one_index_learn_from_the_log_what_to_do(
+    database: Database, raw: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def started(server: str) -> AbstractAsyncContextManager[Client]:
+        (tmp_path / server).mkdir()
+        entry = raw("growing", tmp_path / server)
+        return sharing(database.address, database.address, "mixed", tmp_path / server, entry, server=server)
+
+    with anyio.fail_after(SECONDS):
+        for server in "kitchen", "bar":
+            async with started(server) as client:
+                assert [tool.name for tool in (await search_tools(client, "plain tool")).tools] == [f"{server}__plain"]
+    assert "servers that this gateway does not have: 'kitchen'. Gateways with different" in caplog.text
 
 
 @pytest.mark.anyio
@@ -684,3 +720,68 @@ async def test_a_shared_index_that_was_removed_is_written_again(database: Databa
             assert retry_after(refused.value) == 1
             after = await search_tools(client, "plain tool")
     assert [tool.name for tool in before.tools] == [tool.name for tool in after.tools] == ["kitchen__plain"]
+
+
+@pytest.mark.anyio
+async def test_a_search_does_not_wait_long_for_another_replica_that_writes(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_index, "_PATIENCE_SECONDS", 0.1)
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "slow", tmp_path, raw("growing", tmp_path)) as client:
+            await search_tools(client, "plain tools")
+            with psycopg.connect(database.address) as other:
+                other.execute("select from tools_search.catalog where name = 'slow' for update")
+                await grow(client, "fresh")
+                with anyio.fail_after(4):
+                    meanwhile = [await search_tools(client, query) for query in ("plain tools", "kitchen__fresh")]
+            after = await settled(client, "plain tools")
+    assert [found.tools[0].name for found in meanwhile] == ["kitchen__plain", "kitchen__fresh"]
+    assert [found.ttl_ms for found in meanwhile] == [0, 0]
+    assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
+async def test_of_replicas_that_see_a_change_at_once_one_writes_it_and_all_find_it(
+    database: Database, servers: Any, raw: Any, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "mcp.json", {"mcpServers": {"kitchen": raw("growing", tmp_path)}})
+    shared = ("--config", file, "--index", database.address, "--catalog-name", "together")
+    urls = [servers.start_http(*shared, env=KEY) for _ in range(3)]
+    revision = "select revision from tools_search.catalog where name = 'together'"
+    found: list[set[str]] = []
+
+    async def search(client: Client) -> None:
+        found.append({tool.name for tool in (await settled(client, "plain tool")).tools})
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(anyio.fail_after(SECONDS))
+        clients = [await stack.enter_async_context(Client(url, extensions=[TOOLS_SEARCH])) for url in urls]
+        connection = stack.enter_context(psycopg.connect(database.address, autocommit=True))
+        for number, is_grown in enumerate((False, True)):
+            if is_grown:
+                await grow(clients[0], "fresh")
+                for client in clients[1:]:
+                    await grow(client, "", listed="kitchen__fresh")
+            async with anyio.create_task_group() as tasks:
+                for client in clients:
+                    tasks.start_soon(search, client)
+            assert connection.execute(revision).fetchone() == (1 + number,)
+    assert found == [{"kitchen__plain"}] * 3 + [{"kitchen__plain", "kitchen__fresh"}] * 3
+
+
+@pytest.mark.anyio
+async def test_a_gateway_notices_that_its_index_was_restored_from_a_backup(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "past", tmp_path, raw("growing", tmp_path)) as client:
+            await search_tools(client, "plain tool")
+            await grow(client, "fresh")
+            before = await search_tools(client, "plain tool")
+            with psycopg.connect(database.address, autocommit=True, **OPTIONS) as connection:
+                update_catalog(connection, "past", ["kitchen__fresh"], [])
+                connection.execute("update tools_search.catalog set revision = 1 where name = 'past'")
+            after = await search_tools(client, "plain tool")
+    for found in before, after:
+        assert {tool.name for tool in found.tools} == {"kitchen__plain", "kitchen__fresh"}

@@ -214,7 +214,7 @@ class DatabaseCatalog:
     async def _read_revision(self) -> _Revision:
         rows = await self.pool.rows(_REVISION, {"catalog": self.name})
         if not rows:
-            raise UnavailableError("the catalog no longer exists")
+            raise UnavailableError(f"the catalog {self.name!r} no longer exists: run `import` with this `--name`")
         self._revision = _Revision.of_row(rows[0])
         return self._revision
 

@@ -1,8 +1,12 @@
 """An index of a gateway's tools in a database, shared by all its replicas.
 
-Each replica lists its servers itself, and writes new and changed tools. A search finds only tools in the replica's own
-view: the parts of servers that it shows to the caller. Each part is a group in the database. Tools of a server that is
-down at one replica stay in the index, because it may be up at others, but that replica omits them.
+Each replica lists its servers itself, and writes new and changed tools that no other replica has written. A search
+finds only tools in the replica's own view: the parts of servers that it shows to the caller. Each part is a group in
+the database. Tools of a server that is down at one replica stay in the index, because it may be up at others, but that
+replica omits them.
+
+A replica remembers what the index contains, and reads what others have changed since. Only if something is still
+missing does it write, in a task of its own: searches wait for it, but not long, and then do without it.
 """
 
 from __future__ import annotations
@@ -11,20 +15,25 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
 import psycopg
+from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp_ext_tools_search.ranking import Hit, distinct_hits
+from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, Tool
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from psycopg.errors import LockNotAvailable
 from tools_search_hosts.counts import number_of
 from tools_search_hosts.toolsets import Rule
 from tools_search_ranking.postgres import (
@@ -39,7 +48,7 @@ from tools_search_ranking.postgres import (
     refusal,
     update_catalog,
 )
-from tools_search_ranking.postgres.schema import OPTIONS, Connection
+from tools_search_ranking.postgres.schema import OPTIONS
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.views import View
@@ -53,6 +62,22 @@ _REST_SECONDS: Final = 5
 """Pause after a database is unreachable or refuses writes. Until it ends, searches fail at once if the database is
 unreachable, or use the index as it is if it only refuses writes."""
 
+_PATIENCE_SECONDS: Final = 1
+"""How long a search waits until the index has new tools. Then it searches what the index has."""
+
+_ANSWER_SECONDS: Final = 8
+"""Time limit for a search, and how long it waits for an index that has nothing yet."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.05
+"""How long to wait for another replica that is writing, before looking what it has written; then twice as long."""
+
+_LONGEST_PAUSE_SECONDS: Final = 2
+"""After a longer pause, the other replica takes too long."""
+
+_TRUSTED_SECONDS: Final = 60
+"""When to read the contents of the index as a whole again. A database that was restored from a backup, or lost its last
+changes with its primary, may have other contents than its revisions suggest."""
+
 _MOST_HITS: Final = 10_000
 _BATCH: Final = 2_000
 """Maximum number of changed tools per update."""
@@ -65,16 +90,32 @@ _WRITING: Final[Mapping[str, Any]] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
 }
-"""Connection timeouts for writes. Searches wait for writes, so they must not hang if the database is unreachable."""
+"""Connection timeouts for writes, which must not hang if the database is unreachable."""
+
+_KEEPALIVES: Final = (
+    "set local tcp_keepalives_idle = 5; set local tcp_keepalives_interval = 2; set local tcp_keepalives_count = 3"
+)
+"""Otherwise the database keeps the lock of a replica whose machine is gone for hours."""
 
 _MARK_CHARS: Final = 8
-_KNOWN: Final = """
-    select tool.name, tool.digest, audience.groups
-    from tools_search.catalog join tools_search.tool on tool.generation = catalog.generation
-    join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
-    where catalog.name = %s
+_CHANGES: Final = """
+    select catalog.revision, catalog.generation,
+        (select coalesce(sum(tools), 0)::int from tools_search.audience where generation = catalog.generation),
+        tool.id, tool.name, tool.digest, audience.groups
+    from tools_search.catalog
+    left join lateral (
+        select * from tools_search.tool where tool.generation = catalog.generation
+            and tool.id > case when catalog.generation = %(generation)s then %(last)s::int else 0 end
+    ) tool on true
+    left join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
+    where catalog.name = %(catalog)s
 """
 _REVISION: Final = "select revision from tools_search.catalog where name = %s"
+
+_Row: TypeAlias = tuple[Any, ...]
+
+_Stored: TypeAlias = tuple[bytes, tuple[str, ...]]
+"""A tool's digest and its groups."""
 
 
 class _RestingError(Exception):
@@ -83,6 +124,112 @@ class _RestingError(Exception):
     def __init__(self, until: float) -> None:
         super().__init__(until)
         self.until = until
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What a catalog contains at a revision."""
+
+    catalog: str = ""
+    revision: int | None = None
+    """`None` if there is no such catalog."""
+    generation: int | None = None
+    """`None` if nothing has been written to it."""
+    last: int = 0
+    """The highest id of a tool, which only increases within a generation."""
+    tools: Mapping[str, _Stored] = field(default_factory=dict[str, _Stored])
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values for `_CHANGES`."""
+        return {"catalog": self.catalog, "generation": self.generation, "last": self.last}
+
+    def after(self, rows: Sequence[_Row]) -> _Contents | None:
+        """Return the contents after the changes in `rows`. `None` if the rows do not show which tools were removed."""
+        if not rows or rows[0][1] is None:
+            return _Contents(self.catalog, rows[0][0] if rows else None)
+        revision, generation, count = rows[0][:3]
+        is_earlier = self.revision is not None and revision < self.revision
+        if is_earlier and generation == self.generation:
+            return None
+        tools, last = (dict(self.tools), self.last) if generation == self.generation else ({}, 0)
+        for *_, number, name, digest, groups in rows:
+            if number is not None:
+                tools[bytes(name).decode("utf-8", "surrogatepass")] = (bytes(digest), tuple(groups))
+                last = max(last, number)
+        # A replaced tool has a new id. If there are still too many, others were removed.
+        return _Contents(self.catalog, revision, generation, last, tools) if len(tools) == count else None
+
+    def without(self, names: Iterable[str]) -> _Contents:
+        """Return the contents without these tools."""
+        gone = set(names)
+        tools = {name: stored for name, stored in self.tools.items() if name not in gone}
+        return _Contents(self.catalog, self.revision, self.generation, self.last, tools)
+
+
+@dataclass(frozen=True)
+class _Exposed:
+    """A tool of the gateway as it belongs into the index."""
+
+    tool: ExposedTool
+    stored: _Stored
+
+    @classmethod
+    def of(cls, tool: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> Self:
+        """Analyze a tool."""
+        return cls(tool, (ToolEntry(_definition(tool.tool)).digest, _groups(tool, _part(tool, cuts))))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The tools that a gateway wants in the index at a moment."""
+
+    catalog: str
+    tools: Mapping[str, ExposedTool]
+    cuts: Mapping[str, Mapping[str, Rule]]
+    servers: frozenset[str]
+    """All servers in the configuration."""
+    down: frozenset[str]
+    """Those whose tools stay unchanged in the index, because they are down here."""
+    only_missing: bool
+    """Whether tools of other replicas stay unchanged, too. If replicas undid each other's changes, they would do so at
+    every search."""
+
+    def missing(self, contents: _Contents, exposed: Mapping[str, _Exposed]) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the tools to remove from these contents, and those to add."""
+        stored = contents.tools
+        if self.only_missing:
+            return [], [name for name in exposed if name not in stored]
+        gone = [
+            name
+            for name, (_, groups) in stored.items()
+            if name not in exposed and not any(_server_of(group) in self.down for group in groups)
+        ]
+        return gone, [name for name, own in exposed.items() if stored.get(name) != own.stored]
+
+
+class _Update:
+    """An update of the index, for which searches wait."""
+
+    def __init__(self) -> None:
+        self._ended = anyio.Event()
+        self._is_complete: bool | Exception = False
+
+    def end(self, is_complete: bool | Exception) -> None:
+        """Let the searches continue, with whether the index has all tools or why the update failed."""
+        self._is_complete = is_complete
+        self._ended.set()
+
+    async def result(self) -> bool:
+        """Wait until it ends, and return whether the index has all tools that the gateway had when it began.
+
+        Raises:
+            Exception: The database is not available, or was not a moment ago.
+        """
+        await self._ended.wait()
+        if isinstance(self._is_complete, Exception):
+            raise self._is_complete
+        return self._is_complete
 
 
 class SharedIndex:
@@ -96,26 +243,36 @@ class SharedIndex:
 
     def __init__(self, gateway: Gateway, address: str, catalog: str) -> None:
         self._gateway, self._address, self._catalog = gateway, address, catalog
-        self.pool = PostgresPool(address)
-        """The connections for searches, to be entered before the first one."""
-        self._lock = anyio.Lock()
+        self._pool = PostgresPool(address)
+        self._tasks: TaskGroup
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
+        self._update: _Update | None = None
+        """The running update."""
+        self._contents = _Contents()
+        """What the index contained when it was last read."""
+        self._read_whole_at = -math.inf
+        self._exposed: Mapping[str, _Exposed] = {}
+        """The gateway's tools at the last update."""
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
-        """The catalog and the gateway's tools at the last update of the index."""
-        self._revision: int | None = None
-        """The catalog's revision after that update."""
-        self._has_changed = False
-        """Whether another replica has changed the catalog since."""
+        """The catalog and the gateway's tools when the index last had all of them."""
         self._answered = -math.inf
         """Time of the last answered search."""
         self._rests_until = -math.inf
         self._writes_rest_until = -math.inf
         """When to write again after the database has refused a write."""
 
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep connections to the database open, and write to the index, until the context ends."""
+        async with self._pool, anyio.create_task_group() as self._tasks:
+            yield
+            self._tasks.cancel_scope.cancel()
+
     async def rank(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
         """Return every tool of `view` that matches `query`, best first, and whether the index is up to date.
 
-        It lacks new tools while the database refuses writes.
+        If it lacks new tools, because the database refuses writes or another replica takes long to write, these are
+        found if the matching floor requires it.
 
         Raises:
             MCPError: -32603, the database is not available, or was not a moment ago.
@@ -126,16 +283,9 @@ class SharedIndex:
         try:
             if began < self._rests_until:
                 raise _RestingError(self._rests_until)
-            catalog, is_current = await self._up_to_date()
-            parts = self._parts_of(view)
-            # A tool that some revisions do not allow is in a group for each of the others.
-            groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
-            found = await self.pool.search(catalog, query, groups=groups, count=_MOST_HITS)
-            if await self._was_changed(catalog, found.revision):  # perhaps by a replica that lacks tools of this one
-                catalog, is_current = await self._up_to_date()
-                if is_current:
-                    found = await self.pool.search(catalog, query, groups=groups, count=_MOST_HITS)
-        except (UnavailableError, UnknownCatalogError, psycopg.Error, _RestingError) as error:
+            with anyio.fail_after(_ANSWER_SECONDS):
+                hits, is_current = await self._search(view, query, protocol_version)
+        except (UnavailableError, UnknownCatalogError, psycopg.Error, _RestingError, TimeoutError) as error:
             if isinstance(error, UnknownCatalogError):
                 self._written = None  # it was removed: the next search writes it again
             wait = self._milliseconds_to_wait(error, began)
@@ -144,55 +294,191 @@ class SharedIndex:
         except (SchemaError, UnanswerableError) as error:
             raise ServerSetupError(str(error)) from None
         self._answered = anyio.current_time()
-        return distinct_hits(found.hits, visible.keys()), is_current
+        if not is_current:
+            hits = await anyio.to_thread.run_sync(self._with_missing, view, query, hits)
+        return distinct_hits(hits, visible.keys()), is_current
+
+    async def _search(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
+        is_current = await self._up_to_date()
+        catalog, parts = self._catalog_of_toolsets(), self._parts_of(view)
+        # A tool that some revisions do not allow is in a group for each of the others.
+        groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
+        found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
+        if (revision := found.revision) is None:  # it found nothing
+            rows = await self._pool.rows(_REVISION, [catalog])
+            revision = rows[0][0] if rows else None
+        if (
+            revision != self._contents.revision
+        ):  # another replica has changed the index, which may lack tools of this one
+            is_current = await self._up_to_date(was_changed=True)
+            if revision != self._contents.revision:
+                found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
+        return found.hits, is_current
+
+    def _with_missing(self, view: View, query: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return `hits` with the matching floor applied to tools that the index lacks, or has as they were earlier."""
+        known, stored = self._exposed, self._contents.tools
+        lacking = [
+            exposed.tool
+            for name, exposed in view.tools.items()
+            if (own := known.get(name)) is None or own.tool is not exposed or stored.get(name) != own.stored
+        ]
+        return Floor(lacking).under(query, hits)
 
     def _milliseconds_to_wait(self, error: Exception, began: float) -> int:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
             return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
         reason = type(error).__name__ if isinstance(error, psycopg.Error) else error
+        if isinstance(error, TimeoutError):
+            reason = f"it takes longer than {_ANSWER_SECONDS} s: see what else the database is doing"
         logger.warning("a search failed in the --index database: %s", reason)
-        is_gone = isinstance(error, UnreachableError) or (isinstance(error, psycopg.Error) and error.sqlstate is None)
+        is_gone = isinstance(error, UnreachableError | TimeoutError) or (
+            isinstance(error, psycopg.Error) and error.sqlstate is None
+        )
         if not is_gone or self._answered >= began:  # the database may only be busy, or slow with this query
             return _RETRY_AFTER_MS
         self._rests_until = anyio.current_time() + _REST_SECONDS
         return 1000 * _REST_SECONDS
 
-    async def _was_changed(self, catalog: str, revision: int | None) -> bool:
-        """Return whether a search that found this revision, or nothing, found changes of another replica."""
-        if revision is None:
-            rows = await self.pool.rows(_REVISION, [catalog])
-            revision = rows[0][0] if rows else None
-        self._has_changed = revision != self._revision
-        return self._has_changed
+    async def _up_to_date(self, *, was_changed: bool = False) -> bool:
+        """Wait, not long, until the index has the gateway's tools. Return whether it does.
 
-    async def _up_to_date(self) -> tuple[str, bool]:
-        """Write changes since the last search. Return the catalog's name, and whether it is up to date.
+        With `was_changed`, another replica has changed it.
 
         Raises:
-            psycopg.Error: The database is unreachable.
-            _RestingError: It was unreachable a moment ago.
+            UnavailableError: The database is not available.
+            psycopg.Error: The same.
         """
-        async with self._lock:
-            now = anyio.current_time()
-            if now < self._rests_until:  # it failed while this search waited for the lock
+        now = self._catalog_of_toolsets(), self._gateway.tools
+        if not was_changed and self._has(now):
+            return True
+        is_empty = self._contents.generation is None
+        with anyio.move_on_after(_ANSWER_SECONDS if is_empty else _PATIENCE_SECONDS):
+            if (earlier := self._update) is not None:  # which may have begun before the change
+                await earlier.result()
+            if was_changed or not self._has(now):
+                return await (self._update or self._begin_update()).result()
+            return True
+        return False
+
+    def _has(self, tools: tuple[str, Mapping[str, ExposedTool]]) -> bool:
+        """Return whether the index had all these tools when it was last read."""
+        return self._written is not None and self._written[0] == tools[0] and self._written[1] is tools[1]
+
+    def _begin_update(self) -> _Update:
+        update = self._update = _Update()
+        self._tasks.start_soon(self._run, update)
+        return update
+
+    async def _run(self, update: _Update) -> None:
+        ended: bool | Exception = False
+        try:
+            if anyio.current_time() < self._rests_until:  # it failed while searches waited for the update before
                 raise _RestingError(self._rests_until)
-            catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
-            known, written = self._written or (None, None)
-            is_written = known == catalog and written is tools
-            if (self._has_changed or not is_written) and now >= self._writes_rest_until:
-                settled = {upstream.name for upstream in self._gateway.upstreams if upstream.state.is_usable}
-                configured = {upstream.name for upstream in self._gateway.upstreams}
-                try:
-                    down = configured - settled
-                    self._revision = await anyio.to_thread.run_sync(self._write, catalog, tools, down, is_written)
-                    self._written, self._has_changed, is_written = (catalog, tools), False, True
-                except psycopg.Error as error:
-                    if (reason := refusal(error) or error.sqlstate) is None:
-                        raise
-                    logger.warning("the index lacks new tools: the database refuses writes: %s", reason)
-                    self._writes_rest_until = anyio.current_time() + _REST_SECONDS
-            return catalog, is_written and not self._has_changed
+            ended = await self._write_missing()
+        except Exception as error:  # of every search that waits for it
+            ended = error
+        finally:
+            self._update = None
+            update.end(ended)
+
+    async def _write_missing(self) -> bool:
+        """Write the tools that the index lacks. Return whether it has all of them."""
+        gateway, now = self._gateway, (self._catalog_of_toolsets(), self._gateway.tools)
+        servers = frozenset(upstream.name for upstream in gateway.upstreams)
+        down = servers - {upstream.name for upstream in gateway.upstreams if upstream.state.is_usable}
+        wanted = _Wanted(*now, self._cuts_by_server(), servers, down, only_missing=self._has(now))
+        if self._contents.catalog != wanted.catalog:
+            self._exposed = {}
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            self._contents = await self._read(wanted.catalog)
+            gone, new = await anyio.to_thread.run_sync(self._compare, wanted)
+            if not (gone or new):
+                break
+            if anyio.current_time() < self._writes_rest_until:
+                return False
+            try:
+                self._contents = await anyio.to_thread.run_sync(self._write, wanted)
+                break
+            except LockNotAvailable:
+                # Probably writing the same. If all replicas waited for the lock, each would look after the one before.
+                if pause > _LONGEST_PAUSE_SECONDS:
+                    return self._refused("another program has been writing them for some time")
+                await anyio.sleep(pause)
+                pause *= 2
+            except psycopg.Error as error:
+                if (reason := refusal(error)) is None:
+                    raise
+                return self._refused(reason)
+        self._written = now
+        return True
+
+    def _refused(self, reason: str) -> bool:
+        logger.warning("the index lacks new tools, which cannot be written: %s", reason)
+        self._writes_rest_until = anyio.current_time() + _REST_SECONDS
+        return False
+
+    async def _read(self, catalog: str) -> _Contents:
+        """Return what the index contains now."""
+        now, empty = anyio.current_time(), _Contents(catalog)
+        is_known = self._contents.catalog == catalog and now < self._read_whole_at + _TRUSTED_SECONDS
+        if is_known and (contents := self._contents.after(await self._pool.rows(_CHANGES, self._contents.values))):
+            return contents
+        self._read_whole_at = now
+        return empty.after(await self._pool.rows(_CHANGES, empty.values)) or empty
+
+    def _compare(self, wanted: _Wanted) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the tools to remove from the index, and those to add."""
+        known = self._exposed
+        self._exposed = {
+            name: own if (own := known.get(name)) is not None and own.tool is tool else _Exposed.of(tool, wanted.cuts)
+            for name, tool in wanted.tools.items()
+        }
+        return wanted.missing(self._contents, self._exposed)
+
+    def _write(self, wanted: _Wanted) -> _Contents:
+        """Write all changes that no other replica has written meanwhile, and return what the index then contains."""
+        catalog, empty = wanted.catalog, _Contents(wanted.catalog)
+
+        def read(known: _Contents) -> _Contents:
+            for before in known, empty:
+                if contents := before.after(connection.execute(_CHANGES, before.values).fetchall()):
+                    return contents
+            return empty
+
+        def entry(name: str) -> ToolEntry:
+            return ToolEntry(_definition(wanted.tools[name].tool), self._exposed[name].stored[1])
+
+        with psycopg.connect(self._address, **_WRITING) as connection:
+            connection.execute(_KEEPALIVES)
+            # Replicas write one at a time, so that the next one sees what this one has written.
+            if self._contents.revision is None:
+                connection.execute(
+                    "insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog]
+                )
+            connection.execute("select from tools_search.catalog where name = %s for update nowait", [catalog])
+            contents = read(self._contents)
+            if contents.generation is None:
+                import_catalog(connection, catalog, map(entry, wanted.tools))
+                return read(empty)
+            gone, new = wanted.missing(contents, self._exposed)
+            if gone or new:
+                # Once even without new tools, to remove those that are gone.
+                for start in range(0, max(len(new), 1), _BATCH):
+                    added = [entry(name) for name in new[start : start + _BATCH]]
+                    update_catalog(connection, catalog, gone if start == 0 else (), added)
+                total = number_of(len(wanted.tools), "tool")
+                logger.info("the index has %s, %d of them new or changed", total, len(new))
+                if (
+                    foreign := {_server_of(group) for name in gone for group in contents.tools[name][1]}
+                    - wanted.servers
+                ):
+                    text = "the index had tools of servers that this gateway does not have: %s. %s"
+                    advice = "Gateways with different configurations need different values of --catalog-name."
+                    logger.warning(text, ", ".join(map(repr, sorted(foreign))), advice)
+            return read(contents.without(gone))
 
     def _catalog_of_toolsets(self) -> str:
         """Return the catalog's name, which is different for each way in which toolsets divide servers into parts."""
@@ -209,44 +495,6 @@ class SharedIndex:
             if (rule := toolset.rule(upstream.name)) is not None and not rule.shows_all
         ]
 
-    def _write(self, catalog: str, tools: Mapping[str, ExposedTool], down: set[str], only_missing: bool) -> int:
-        """Write all changes, and return the catalog's revision. Tools of servers that are `down` here stay unchanged.
-
-        With `only_missing`, tools of other replicas stay unchanged, too. If replicas undid each other's changes, they
-        would do so at every search.
-        """
-        cuts = self._cuts_by_server()
-        entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
-        with psycopg.connect(self._address, **_WRITING) as connection:
-            # Other searches of this replica wait for this one, so it must not wait long for another replica.
-            connection.execute("set local lock_timeout = '5s'")
-            # Replicas write one at a time, so the next one sees what this one has written.
-            connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
-            row = connection.execute(
-                "select generation from tools_search.catalog where name = %s for update", [catalog]
-            ).fetchone()
-            if row is None or row[0] is None:
-                import_catalog(connection, catalog, entries.values())
-                return _revision(connection, catalog)
-            known = {
-                bytes(name).decode("utf-8", "surrogatepass"): (bytes(digest), groups)
-                for name, digest, groups in connection.execute(_KNOWN, [catalog])
-            }
-            gone = [
-                name
-                for name, (_, groups) in known.items()
-                if name not in entries and not any(_server_of(group) in down for group in groups)
-            ]
-            new = [entry for name, entry in entries.items() if known.get(name) != (entry.digest, entry.groups)]
-            if only_missing:
-                gone, new = [], [entry for name, entry in entries.items() if name not in known]
-            if gone or new:
-                # Once even without new tools, to remove those that are gone.
-                for start in range(0, max(len(new), 1), _BATCH):
-                    update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
-                logger.info("the index has %s, %d of them new or changed", number_of(len(entries), "tool"), len(new))
-            return _revision(connection, catalog)
-
     def _parts_of(self, view: View) -> Sequence[str]:
         """Return the parts of servers that make up a view."""
         if view not in self._parts:
@@ -261,12 +509,6 @@ class SharedIndex:
         return cuts
 
 
-def _revision(connection: Connection, catalog: str) -> int:
-    """Return the revision of a catalog that this transaction has locked."""
-    ((revision,),) = connection.execute(_REVISION, [catalog]).fetchall()
-    return revision
-
-
 def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
     """Return the part of its server that a tool belongs to: the tools that the same toolsets show."""
     server = exposed.upstream.name
@@ -275,11 +517,14 @@ def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
     return json.dumps([server, showing] if cut else [server])
 
 
-def _entry(exposed: ExposedTool, part: str) -> ToolEntry:
+def _groups(exposed: ExposedTool, part: str) -> tuple[str, ...]:
     versions = [version for version in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, version) is not None]
     is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
-    groups = [part] if is_for_all else sorted(f"{version} {part}" for version in versions)
-    return ToolEntry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
+    return (part,) if is_for_all else tuple(sorted(f"{version} {part}" for version in versions))
+
+
+def _definition(tool: Tool) -> dict[str, Any]:
+    return tool.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _server_of(group: str) -> Any:

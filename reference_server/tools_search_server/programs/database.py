@@ -113,6 +113,8 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
         raise _RefusedError(str(error)) from None
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip().splitlines()[0]
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            reason += ". Use the owner of the schema tools_search, or of the database if there is no such schema."
         raise ConfigurationError(option, [f"the database reports: {reason}"]) from None
 
 
@@ -199,7 +201,8 @@ def reindex(*, database: str, name: str) -> None:
             try:
                 written = reindex_catalog(connection, reading, name, on_progress=_reporter())
             except LookupError:
-                raise ConfigurationError("--name", [f"there is no catalog {name!r} in this database"]) from None
+                problem = f"there is no catalog {name!r} in this database. `status --database` shows those that it has."
+                raise ConfigurationError("--name", [problem]) from None
         click.echo(f"The catalog {name!r} is indexed again: {number_of(written, 'tool')}")
 
 

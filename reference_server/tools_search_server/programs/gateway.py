@@ -126,7 +126,7 @@ def gateway_program(
 @asynccontextmanager
 async def _running(search: GatewaySearch) -> AsyncGenerator[None]:
     # The connections to the database outlast the gateway, whose searches use them.
-    async with nullcontext() if search.shared is None else search.shared.pool, search.gateway.running():
+    async with nullcontext() if search.shared is None else search.shared.running(), search.gateway.running():
         yield
 
 

@@ -420,8 +420,9 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
         )
     ]
     values = {"generation": generation, "tools": tools, "bits": BLOCK_BITS, "ids": (1 << ID_BITS) - 1}
-    for statement in _REMOVING if tools else ():
-        connection.execute(statement, values)
+    with connection.pipeline():  # the catalog is locked meanwhile
+        for statement in _REMOVING if tools else ():
+            connection.execute(statement, values)
 
 
 def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[ToolEntry, Tool]]) -> dict[str, int]:
@@ -439,8 +440,9 @@ def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[T
 def _add(connection: Connection, generation: int, rows: _Rows, new: Mapping[str, int]) -> None:
     _copy_terms(connection, new)
     _copy(connection, generation, rows)
-    for statement in _ADDING:
-        connection.execute(statement, {"generation": generation})
+    with connection.pipeline():
+        for statement in _ADDING:
+            connection.execute(statement, {"generation": generation})
 
 
 def drop_old_generations(connection: Connection) -> None:

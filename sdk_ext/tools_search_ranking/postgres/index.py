@@ -130,30 +130,34 @@ def failures_named() -> Generator[None]:
                 "run `import` or `reindex` as its owner, and allow the role"
             ) from None
         if error.sqlstate == "TS404":
-            raise UnknownCatalogError("there is no catalog of this name that this role may search") from None
+            raise UnknownCatalogError(
+                "there is no catalog of this name that this role may search: "
+                "run `import` with this `--name`, and with `--reader` for this role"
+            ) from None
         if error.sqlstate is None:
-            raise UnreachableError("the database cannot be reached") from None
+            raise UnreachableError("the database cannot be reached: check that it runs at this address") from None
         if error.sqlstate.startswith(_REFUSED_AGAIN):
             text = f"the database fails at this search with SQLSTATE {error.sqlstate}, and would again: see its log"
             raise UnanswerableError(text) from None
         raise UnavailableError(_reason(error.sqlstate)) from None
 
 
-def _reason(state: str) -> str:
+def _reason(sqlstate: str) -> str:
+    """Return why a database fails, and what an operator can do about it."""
     return {
-        "57014": "the database took too long",
-        "53100": "the database's disk is full",
-        "25006": "the database is read-only",
-        "53300": "the database accepts no more connections",
-    }.get(state, f"the database reports SQLSTATE {state}")
+        "57014": "the database took too long: see what else it is doing",
+        "53100": "the database's disk is full: make room on it",
+        "25006": "the database is read-only: name the primary in the address",
+        "53300": "the database accepts no more connections: close some, or increase its `max_connections`",
+        "42501": "this role lacks a permission: use the owner of the schema tools_search",
+    }.get(sqlstate, f"the database reports SQLSTATE {sqlstate}: see its log")
 
 
 def refusal(error: psycopg.Error) -> str | None:
-    """Return the reason that the database gave for not accepting a connection, such as that it has too many.
-
-    `None` if the attempt failed because nothing answers.
-    """
-    answered = _ANSWERED.search(str(error)) if error.sqlstate is None else None
+    """Return the reason that the database gave for refusing a connection or a statement; `None` if nothing answers."""
+    if error.sqlstate is not None:
+        return _reason(error.sqlstate)
+    answered = _ANSWERED.search(str(error))
     return None if answered is None else answered[1]
 
 
@@ -264,7 +268,7 @@ class PostgresPool:
             with anyio.fail_after(_ANSWER_SECONDS):
                 return await self._rows(statement, values)
         except TimeoutError:
-            raise UnreachableError("the database does not answer") from None
+            raise UnreachableError("the database does not answer: check that it runs at this address") from None
 
     async def _rows(self, statement: LiteralString, values: Mapping[str, Any] | Sequence[Any]) -> list[_Row]:
         for attempt in range(_ATTEMPTS):
