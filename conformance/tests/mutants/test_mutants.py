@@ -137,6 +137,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 _IN_BOTH_ERAS: Final = {
     "not-discovered", "advertised-as-true", "legacy-unadvertised", "gate-opened-by-legacy-clients",
     "pages-kept-for-both-eras", "era-of-the-latest-search", "legacy-templates-untyped",
+    "legacy-prompts-scored-in-percent",
 }  # fmt: skip
 
 Judge = Callable[..., Awaitable[Run]]

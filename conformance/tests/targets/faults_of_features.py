@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from .faults import (
     EXTENSION_ID,
+    MEMBERS,
     SEARCH,
     Advertising,
     Fault,
@@ -282,6 +283,33 @@ def _public(when: Callable[[Json, Json], bool]) -> type[Fault]:
 cache_scope_public = _public(lambda params, result: True)
 cache_scope_public_of_nothing = _public(lambda params, result: not result["tools"])
 cache_scope_public_of_later_pages = _public(lambda params, result: "cursor" in params)
+
+
+def _varies(catalog: Json, members: Iterable[str]) -> bool:
+    """Return whether callers see different items under these members of a catalog."""
+    hidden = {*itertools.chain.from_iterable(member(catalog, "hidden").values())}
+    items = itertools.chain.from_iterable(catalog.get(name, ()) for name in members)
+    return any(not hidden.isdisjoint(map(str, item.values())) for item in items)
+
+
+class CacheScopeOfTools(Fault):
+    """Looks only at tools to see whether callers see different items."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = member(outcome, "result")
+        if method not in MEMBERS or "cacheScope" not in result or _varies(served_catalog(), ["tools"]):
+            return outcome
+        return {"result": {**result, "cacheScope": "public"}}
+
+
+class CacheScopeOfFirstCatalog(SearchFault):
+    """Decides when it starts who may keep results."""
+
+    def __init__(self) -> None:
+        self.varied = _varies(served_catalog(), MEMBERS.values())
+
+    def result(self, params: Json, result: Json) -> Json:
+        return result if self.varied or "cacheScope" not in result else {**result, "cacheScope": "public"}
 
 
 @wrong_result

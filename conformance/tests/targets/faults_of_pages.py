@@ -184,6 +184,16 @@ cursor_signature_beyond_ascii_is_internal = _cursor_internal(lambda cursor: not 
 cursor_beyond_ascii_is_internal = _cursor_internal(lambda cursor: len(cursor) > 20 and cursor.endswith("\u00e9"))
 cursor_in_quotes_honored = _cursor_read(lambda cursor: cursor.strip('"'))
 cursor_unescaped = _cursor_read(unquote)
+
+
+@_cursor_read
+def cursor_of_more_parts_honored(cursor: str) -> str:
+    with suppress(ValueError):
+        parts = base64.urlsafe_b64decode(cursor).decode().split(":")
+        return base64.urlsafe_b64encode(":".join(parts[:2]).encode()).decode()
+    return cursor
+
+
 # Reads the number that a cursor begins with.
 cursor_after_zeros_honored = _cursor_read(lambda cursor: cursor.lstrip("0"))
 cursor_normalized = _cursor_read(lambda cursor: unicodedata.normalize("NFKC", cursor))

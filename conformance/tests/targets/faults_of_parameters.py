@@ -93,6 +93,7 @@ query_counted_after_normalization = _query_refused(
     lambda query: len(query) <= 1024 < len(unicodedata.normalize("NFKC", query))
 )
 queries_measured_in_capitals = _query_refused(lambda query: len(query) <= 1024 < len(query.upper()))
+many_marks_refused = _query_refused(lambda query: "\u0301" * 30 in query)
 query_without_nul = _query_refused(lambda query: "\x00" in query)
 query_without_marks = _query_refused(lambda query: bool({*"\u200e\u200f"} & {*query.strip()}))
 query_without_arabic_mark = _query_refused(lambda query: "\u061c" in query.strip())
@@ -497,6 +498,11 @@ def long_query_with_a_limit_refused(params: Json) -> Json:
 @wrong_params
 def group_obeyed(params: Json) -> Json:
     return {**params, "query": "qzx"} if "group" in params else params
+
+
+@wrong_params
+def uri_obeyed(params: Json) -> Json:
+    return {**params, "query": "qzx"} if "uri" in params else params
 
 
 @wrong_params

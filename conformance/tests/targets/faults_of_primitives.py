@@ -138,6 +138,16 @@ class LegacyTemplatesUntyped(Fault):
         return {"result": {**outcome["result"], "resourceTemplates": kept}}
 
 
+class LegacyPromptsScoredInPercent(Fault):
+    """Scales the scores of prompts only for modern clients."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "prompts/search" and era != "2026-07-28" and "result" in outcome:
+            for item in outcome["result"]["prompts"]:
+                item["_meta"][EXTENSION_ID]["score"] *= 100
+        return outcome
+
+
 @wrong_result_of("resources/search")
 def resources_told_apart_by_name(params: Json, result: Json) -> Json:
     kept = {item["name"]: item for item in reversed(result["resources"])}
@@ -581,6 +591,14 @@ class AnswersKeptWithoutMethod(Fault):
         return outcome if first == method else {"result": _none_of(outcome["result"])}
 
 
+class UrisKeptWithoutMethod(AnswersKeptWithoutMethod):
+    """Keeps what a URI found, and takes it for found by whichever method of resources asks next."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        kept = method.startswith("resources/") and "://" in str(params.get("query")) and "limit" not in params
+        return super().response(method, params, era, outcome) if kept else outcome
+
+
 def _none_of(result: Json) -> Json:
     kept: Json = {name: [] if isinstance(held, list) else held for name, held in result.items()}
     return without(kept, "nextCursor")
@@ -736,7 +754,7 @@ def _first_named(search: str, key: str, alike: Callable[[str, str], bool], *, so
             catalog = served_catalog()
             query, found = str(params["query"]).strip(), outcome["result"][name]
             right = bool(found) and found[0][sought or key] == query
-            first = next((item for item in catalog.get(name, []) if right and alike(str(item[key]), query)), None)
+            first = next((item for item in catalog.get(name, []) if right and alike(str(item.get(key)), query)), None)
             if first is None:
                 return outcome
             others = [item for item in found if item[own] != first[own]]
@@ -760,6 +778,7 @@ def _expands(template: str, text: str) -> bool:
 
 
 prompts_blind_to_case = _first_named("prompts/search", "name", _alike_in_case)
+prompts_by_title = _first_named("prompts/search", "title", str.__eq__, sought="name")
 prompts_by_beginning = _first_named("prompts/search", "name", str.startswith)
 prompts_by_composition = _first_named("prompts/search", "name", _alike_composed)
 uris_by_beginning = _first_named("resources/search", "uri", str.startswith)

@@ -20,7 +20,7 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item, name_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
-from tools_search_conformance.target.pages import advertised_settings, complaint
+from tools_search_conformance.target.pages import Page, advertised_settings, complaint
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     PROMPTS,
@@ -166,7 +166,8 @@ async def _reference(bench: Bench, name: str) -> Bench:
 @server_check(
     title="`cacheScope` is private if callers see different tools",
     sends="Searches without a token, and with the token of a caller who sees fewer tools: first and second pages, with"
-    " many matches, one, and none.",
+    " many matches, one, and none. Searches of another list on a fixture whose callers see the same tools, and of tools"
+    " after a change that hides one, if the fixture can be reloaded.",
     passes='`cacheScope` is `"private"` on each page.',
     eras=(MODERN,),
     transports=("http",),
@@ -174,6 +175,11 @@ async def _reference(bench: Bench, name: str) -> Bench:
     methods=EVERY_METHOD,
 )
 async def cache_scope_varying(bench: Bench) -> None:
+    def judge(other: Bench, page: Page, because: str) -> None:
+        scope = (page.exchange.result or {}).get("cacheScope")
+        message = f"cacheScope is {scope!r} instead of 'private', but {because}"
+        other.expect(scope == "private", page.exchange, message, case=f"params {json_text(page.exchange.params)}")
+
     for other in await callers(bench):
         first = await other.server.page(COMMON, limit=1)
         pages = [
@@ -183,9 +189,26 @@ async def cache_scope_varying(bench: Bench) -> None:
         if first.next_cursor is not None:
             pages.append(await other.server.page(COMMON, limit=1, cursor=first.next_cursor))
         for page in pages:
-            scope = (page.exchange.result or {}).get("cacheScope")
-            wrong = f"cacheScope is {scope!r} instead of 'private', but callers see different {bench.noun}s"
-            other.expect(scope == "private", page.exchange, wrong, case=f"params {json_text(page.exchange.params)}")
+            judge(other, page, f"callers see different {bench.noun}s")
+    if bench.primitive is not TOOLS:
+        other = await _alone_varying(bench)
+        judge(other, await other.server.page(COMMON), f"callers see different {bench.noun}s and the same tools")
+    elif "reload" in bench.options.fixture_features:
+        with suppress(UnverifiableError):  # change-seen judges whether a change shows
+            key = key_of(TOOLS, WORDS[-1])
+            other = await _hidden_by_change(bench, key, lambda caller: caller.server.search({"query": COMMON}))
+            judge(other, await other.server.page(COMMON), "a change has hidden a tool from a caller")
+
+
+async def _alone_varying(bench: Bench) -> Bench:
+    """Return the bench of a fixture whose callers only see different items of this list."""
+
+    def every(primitive: Primitive) -> list[JsonObject]:
+        return [*(_hidden(primitive) if primitive is bench.primitive else ()), *_visible(primitive)]
+
+    name = f"{_CATALOG}-of-{bench.primitive.member}"
+    bench.place(name, document_of(every, hidden={_TOKEN: _hidden_keys(bench.primitive)}))
+    return await _fixture(bench, name, Opening(catalog=name), every(bench.primitive), "a caller without a token")
 
 
 @server_check(
@@ -331,7 +354,7 @@ async def _hidden_by_change(bench: Bench, key: str, before: Callable[[Bench], Aw
     """Return the bench of a caller from whom a change has just hidden an item, which did something `before`."""
     name = f"{_CATALOG}-changing"
     every = {item[bench.primitive.key] for item in _visible(bench.primitive)}
-    bench.place(name, document_of(_visible, hidden={_TOKEN: []}))
+    bench.place(name, document_of(_visible))
     restricted = await bench.fixture(name, Opening(catalog=name, headers=_AUTHORIZED))
     await _until_listed(restricted, every)
     await before(restricted)

@@ -67,7 +67,7 @@ _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
     "gr\u00f6\u00dfe_messen",
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
-    "co\u00adop", "coop", "1e1", "10", "\U0001f528", "__proto__", "long-name." * 12,
+    "co\u00adop", "coop", "1e1", "10", "\U0001f528", "proto", "__proto__", "long-name." * 12,
 )  # fmt: skip
 """Names that the base protocol does not recommend, or that are equal after common normalizations, one that objects in
 JavaScript do not hold, and one that is too long for some models.

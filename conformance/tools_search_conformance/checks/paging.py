@@ -627,6 +627,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         if part.swapcase() != part:  # a different string, even if it has the same meaning in hexadecimal
             yield before + part.swapcase(), f"with the case of its last {number_of(len(part), 'character')} swapped"
     yield from ((unsigned, "as a JWT without signature") for unsigned in _unsigned(cursor))
+    yield from ((extended, "with another part in its base64") for extended in _extended(cursor))
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
         yield from ((raised, f"with {numbers} {how}") for raised, numbers in _raised(cursor, more))
@@ -660,19 +661,30 @@ def _unsigned(cursor: str) -> Iterator[str]:
             yield f"{base64.urlsafe_b64encode(header.encode()).decode().rstrip('=')}.{payload[0]}."
 
 
+def _extended(cursor: str) -> Iterator[str]:
+    """Yield cursors with one more part after each separator that occurs in the text that a cursor encodes."""
+    for urlsafe in (False, True):
+        text = _from_base64(cursor, urlsafe=urlsafe)
+        for separator in dict.fromkeys(re.findall(r"[^\w\s]", text or "")) if cursor.isprintable() else ():
+            yield _to_base64(f"{text}{separator}AAAA", cursor, urlsafe=urlsafe)
+
+
 def _raised(cursor: str, more: int) -> Iterator[tuple[str, str]]:
     if (raised := _raise_numbers(cursor, more)) != cursor:
         yield raised, "its numbers"
     for urlsafe in (False, True):
         text = _from_base64(cursor, urlsafe=urlsafe)
         if text is not None and (raised := _raise_numbers(text, more)) != text:
-            encoded = base64.b64encode(raised.encode(), b"-_" if urlsafe else None).decode()
-            padded = cursor.endswith("=") or len(cursor) % 4 == 0
-            yield encoded if padded else encoded.rstrip("="), "the numbers in its base64"
+            yield _to_base64(raised, cursor, urlsafe=urlsafe), "the numbers in its base64"
 
 
 def _raise_numbers(text: str, more: int) -> str:
     return re.sub(r"(?<![\w.])\d{1,6}(?![\w.])", lambda found: str(int(found[0]) + more), text)
+
+
+def _to_base64(text: str, like: str, *, urlsafe: bool) -> str:
+    encoded = base64.b64encode(text.encode(), b"-_" if urlsafe else None).decode()
+    return encoded if like.endswith("=") or len(like) % 4 == 0 else encoded.rstrip("=")
 
 
 def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:

@@ -79,6 +79,7 @@ _UNUSUAL: Final = {
     "unusual white space": "any\u0085\u00a0\u1680\u202f\u205f\u3000thing",
     "line separators": "any\u2028thing\u2029",
     "combining marks": "a\u0301\u0327\u0323nything",
+    "many combining marks on one letter": "a" + "\u0301" * 40 + "nything",
     "astral characters": "\U0001d51e\U0001d52b\U0001d536 \U0001f527\U0001f9d1\u200d\U0001f527",
     "right-to-left and CJK text": "ابحث عن أداة 检索工具",
     "noncharacters, the last code point and the replacement character": "\ufffe\uffff\U0010ffff\ufffd",
@@ -175,6 +176,7 @@ _MEANT_ELSEWHERE: Final = (
     ("no such thing", "text q search search_query queryText keywords terms prompt filter where group category tag"
         " server namespace prefix name type kind language nextCursor pageToken page_token continuation sort"
         " locale lang detail context intent sessionId session select view"),
+    ("zz:", "uri uriTemplate uriPrefix scheme root path resource mimeType template prompt argument role audience"),
     (["zz"], "names tools tags categories groups include exclude fields ids queries kinds properties"),
     (True, "exact strict fuzzy regex reverse dryRun explain namesOnly readOnly includeTotal include_total compact brief"
         " summary verbose debug semantic highlight includeSchema"),

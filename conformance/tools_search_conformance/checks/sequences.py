@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -187,12 +187,15 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                         f"the search returned {shown[:5]}, but after the same requests in another order {wanted[:5]}"
                     )
                     bench.expect(shown == wanted, here, message, case=f"params {json_text(each):.1100}")
-            for each in bench.others_served:
-                query = f"{first} {each.method}"
-                answer = await _ask(bench, query)
-                await _ask(other.searching(each.primitive), query)
-                shown, wanted = _names(await _ask(other, query)), _names(answer)
-                message = f"the search returned {wanted[:5]}, but after the same query by {each.method} {shown[:5]}"
+            here = [bench, *bench.others_served]
+            for number, (each, earlier) in enumerate(permutations(here, 2)):
+                keys = [key for key in (await each.vocabulary()).keys if is_query(key)] or [first]
+                query = keys[number % len(keys)]  # even a server that finds little finds it
+                answer = await _ask(each, query)
+                await _ask(other.searching(earlier.primitive), query)
+                after = await _ask(other.searching(each.primitive), query)
+                shown, wanted = _names(after)[:1], _names(answer)[:1]
+                message = f"{each.method} returned {wanted} first, but after the same query by {earlier.method} {shown}"
                 bench.expect(shown == wanted, answer, message, case=f"query {query!r}")
 
 

@@ -71,8 +71,6 @@ _JUDGES_OF_STATE: Final = frozenset(
     {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
 )
 _JUDGES_OF_HANDSHAKES: Final = frozenset({"undeclared-legacy-served"})
-_ADAPTED: Final = frozenset({"definition-identity", "result-schema"})
-"""Checks of what SDKs adapt to an era."""
 _TOLD_APART: Final = 8
 """Maximum outcomes per cell to retry on another connection."""
 
@@ -255,8 +253,7 @@ class Bench(Workbench):
         """Return whether it is this cell's turn to run a check for this method; later turns are brief.
 
         An implementation seldom breaks a rule for one method over one transport only. So with two transports, each
-        check runs for a method over one of them, in the first era spoken there, and for every second method also
-        briefly in the other era.
+        check runs for a method over one of them, in the first era spoken there, and briefly in the other era.
         """
         options: Options = self._of_tools.options
         self.options: Options = options
@@ -264,12 +261,11 @@ class Bench(Workbench):
             return False
         spoken = {"stdio": options.argv, "http": options.http_argv or options.url}
         transports = [name for name in check.transports if spoken[name]]
-        over, in_both_eras = turn_of(check, self.method, transports)
-        if options.effort != "deep" and over != self.cell.transport:
+        if options.effort != "deep" and self.cell.transport != transport_of(check, self.method, transports):
             return False
         if not self._first_of_target and len(check.eras) > 1 and options.effort != "deep":
             self.options = replace(options, effort="quick", brief=True)
-            return in_both_eras and not options.effective_brief
+            return not options.effective_brief
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:
@@ -884,16 +880,13 @@ class Bench(Workbench):
         self._control = params, exchange
 
 
-def turn_of(check: Check, method: str, transports: Sequence[str]) -> tuple[str, bool]:
-    """Return over which of `transports` a check runs for a method other than `tools/search`, and whether in both eras.
+def transport_of(check: Check, method: str, transports: Sequence[str]) -> str:
+    """Return over which of `transports` a check runs for a method other than `tools/search`.
 
-    Its methods take turns, so that each check runs in both eras for at least one of them, and with two transports and
-    several methods over both. The checks in `_ADAPTED` run in both eras for every method.
+    Its methods take turns, so that with two transports and several methods each check runs over both.
     """
     number, place = zlib.crc32(check.id.encode()), check.methods.index(method)
-    alone = {*check.methods} <= {TOOLS.method, method}
-    in_both_eras = alone or check.rule in _ADAPTED or (number // 2 + place) % 2 == 0
-    return transports[(number + place) % len(transports)], in_both_eras
+    return transports[(number + place) % len(transports)]
 
 
 def _matches_of(walk: Walk) -> int:
