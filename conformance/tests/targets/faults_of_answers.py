@@ -803,6 +803,23 @@ class CallsOfTheLatestSearchOnly(Fault):
         return outcome
 
 
+class CallsOfKnownToolsOnly(Fault):
+    """Lets nothing be called but what was listed or found."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "tools/call" and params.get("name") not in self.known:
+            raise RefusalError(-32602, "Unknown tool", None)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method in {SEARCH, "tools/list"} and "result" in outcome:
+            self.known |= {tool["name"] for tool in outcome["result"]["tools"]}
+        return outcome
+
+
 class SearchesInTopics(Fault):
     """Returns in the answer to discovery what was searched for last."""
 

@@ -510,7 +510,7 @@ async def callable_(bench: Bench) -> None:
         async def use_one(item: JsonObject) -> None:
             key, used = _key(bench, item), await other.server.ask(use, params_of_use(item, bench.primitive))
             answer = used.describe() if used.result is None else json.dumps(used.result.get("content"))[:200]
-            other.expect(_has_worked(used), used, f"{key!r} was found, but {use} of it got {answer}", case=key)
+            other.expect(has_worked(used), used, f"{key!r} was found, but {use} of it got {answer}", case=key)
 
         first = await other.server.page(query, limit=1)
         if first.next_cursor is not None:
@@ -525,7 +525,7 @@ async def callable_(bench: Bench) -> None:
         for by, name in dict.fromkeys((each.method, name) for name, each in found if each.result is not None):
             used = await unusual.server.ask(primitive_of(by).use_method, {"name": name, "arguments": {}})
             message = f"{name!r} was found, but {used.method} of it got {used.describe()}"
-            unusual.expect(_has_worked(used), used, message, case=name)
+            unusual.expect(has_worked(used), used, message, case=name)
             called = _called(used)
             message = f"{used.method} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
@@ -536,10 +536,11 @@ async def callable_(bench: Bench) -> None:
             for item in added[:1]:
                 used = await changed.server.ask(use, params_of_use(item, bench.primitive))
                 message = f"{key!r}, added by a change of the catalog, was found, but {use} of it got {used.describe()}"
-                changed.expect(_has_worked(used), used, message, case=key)
+                changed.expect(has_worked(used), used, message, case=key)
 
 
-def _has_worked(use: Exchange) -> bool:
+def has_worked(use: Exchange) -> bool:
+    """Return whether an item could be used."""
     return use.result is not None and use.result.get("isError") is not True
 
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precond
 from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.changes import changing, other_catalog
-from tools_search_conformance.checks.consistency import queries_for_adapted, without_times
+from tools_search_conformance.checks.consistency import has_worked, queries_for_adapted, without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
@@ -61,12 +61,13 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 @server_check(
     title="No request changes the answer to another one, in any sequence",
     sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
-    " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches, each"
-    " after several searches and refusals; over HTTP, the same search by clients of both eras, in turn and at once;"
-    " similar long queries, queries with the same hash, params that are equal once they are joined, and the same"
-    " queries by other methods, to another process in another order. With `--effort deep`, generated sequences of"
-    " searches and listings, interleaved and cancelled, with changes of the catalog if the fixture can be reloaded."
-    " Requests that failed in other checks, again on this connection and as the first search on another one.",
+    " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches,"
+    " each after several searches and refusals; calls of what was not listed, before and after a search finds it;"
+    " over HTTP, the same search by clients of both eras, in turn and at once; similar long queries, queries with"
+    " the same hash, params that are equal once they are joined, and the same queries by other methods, to another"
+    " process in another order. With `--effort deep`, generated sequences of searches and listings, interleaved"
+    " and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that failed in other"
+    " checks, again on this connection and as the first search on another one.",
     passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
     " connections.",
     methods=EVERY_METHOD,
@@ -84,6 +85,8 @@ async def any_sequence(bench: Bench) -> None:
             await _expect_others_kept(other, bench.others_served)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
+            if of_fixture:
+                await _expect_used_alike(bench)
         # A bench on another connection has none for the other methods yet.
         await _interleave(other, [other.searching(each.primitive) for each in bench.others_served])
         if discovers:
@@ -150,6 +153,22 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
                 message = f"after a search, {what} of {method} is {json_text(metas[-1]):.200}"
                 message += f" instead of {json_text(metas[0]):.200}"
                 bench.expect(not lasts, last, message, case=method)
+
+
+async def _expect_used_alike(bench: Bench) -> None:
+    """Expect an item not to be usable only after a search has found it, where nothing was listed."""
+    async with bench.fresh(own_process=True) as other:
+        for each in [bench, *bench.others_served]:
+            primitive, items = each.primitive, (await each.server.known_listing()).items
+            plain = [item for item in items if "x-mcp-header" not in json_text(item) and is_query(item[primitive.key])]
+            for item in plain[-1:] if primitive is not TEMPLATES else ():
+                use, params, key = primitive.use_method, params_of_use(item, primitive), item[primitive.key]
+                before = [await other.server.ask(use, params) for _ in range(2)]
+                await other.searching(primitive).server.search({"query": key})
+                after = await other.server.ask(use, params)
+                message = f"{use} of {key!r} got {before[0].describe()} before a search for it, and a result after it"
+                unchanged = not has_worked(after) or any(map(has_worked, before))
+                other.expect(unchanged, after, message, case=f"{key}, not listed before")
 
 
 def _text_of_refusal(exchange: Exchange) -> list[Any] | None:
