@@ -92,10 +92,12 @@ _WRITING: Final[Mapping[str, Any]] = {
 }
 """Connection timeouts for writes, which must not hang if the database is unreachable."""
 
-_KEEPALIVES: Final = (
+_WAITING: Final = (
+    "set local lock_timeout = '5s'; "
     "set local tcp_keepalives_idle = 5; set local tcp_keepalives_interval = 2; set local tcp_keepalives_count = 3"
 )
-"""Otherwise the database keeps the lock of a replica whose machine is gone for hours."""
+"""Settings of a transaction that writes. Without keepalives, the database would hold the lock of a replica whose machine
+is gone for hours."""
 
 _MARK_CHARS: Final = 8
 _CHANGES: Final = """
@@ -307,9 +309,8 @@ class SharedIndex:
         if (revision := found.revision) is None:  # it found nothing
             rows = await self._pool.rows(_REVISION, [catalog])
             revision = rows[0][0] if rows else None
-        if (
-            revision != self._contents.revision
-        ):  # another replica has changed the index, which may lack tools of this one
+        if revision != self._contents.revision:
+            # Another replica has changed the index, which may lack tools of this one.
             is_current = await self._up_to_date(was_changed=True)
             if revision != self._contents.revision:
                 found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
@@ -405,7 +406,9 @@ class SharedIndex:
             except LockNotAvailable:
                 # Probably writing the same. If all replicas waited for the lock, each would look after the one before.
                 if pause > _LONGEST_PAUSE_SECONDS:
-                    return self._refused("another program has been writing them for some time")
+                    return self._refused(
+                        "another program is writing this catalog; if that does not end, see pg_stat_activity"
+                    )
                 await anyio.sleep(pause)
                 pause *= 2
             except psycopg.Error as error:
@@ -452,12 +455,12 @@ class SharedIndex:
             return ToolEntry(_definition(wanted.tools[name].tool), self._exposed[name].stored[1])
 
         with psycopg.connect(self._address, **_WRITING) as connection:
-            connection.execute(_KEEPALIVES)
-            # Replicas write one at a time, so that the next one sees what this one has written.
+            connection.execute(_WAITING)
             if self._contents.revision is None:
                 connection.execute(
                     "insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog]
                 )
+            # Replicas write one at a time, so that the next one sees what this one has written.
             connection.execute("select from tools_search.catalog where name = %s for update nowait", [catalog])
             contents = read(self._contents)
             if contents.generation is None:
@@ -471,10 +474,8 @@ class SharedIndex:
                     update_catalog(connection, catalog, gone if start == 0 else (), added)
                 total = number_of(len(wanted.tools), "tool")
                 logger.info("the index has %s, %d of them new or changed", total, len(new))
-                if (
-                    foreign := {_server_of(group) for name in gone for group in contents.tools[name][1]}
-                    - wanted.servers
-                ):
+                removed = {_server_of(group) for name in gone for group in contents.tools[name][1]}
+                if foreign := removed - wanted.servers:
                     text = "the index had tools of servers that this gateway does not have: %s. %s"
                     advice = "Gateways with different configurations need different values of --catalog-name."
                     logger.warning(text, ", ".join(map(repr, sorted(foreign))), advice)
