@@ -15,6 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance.cli import cli
 from tools_search_conformance.report.document import schema_of
+from tools_search_conformance.run import judging
 
 Command = Callable[..., tuple[str, ...]]
 Run = Callable[..., click.testing.Result]
@@ -50,6 +51,15 @@ def test_a_client_that_keeps_the_rules_bears_a_thousand_cases(run: Run, target: 
 def test_a_client_that_lists_in_the_background_does_not_list_because_of_malformed_hints(run: Run, target: Command):
     asked = ["--only", "cache-hints-malformed", "--cell", "2026", "--strict"]
     result = run(*asked, "--", *target("miniature_client", "--fault", "lists-once-it-has-searched"))
+    assert result.exit_code == 0, result.output
+
+
+def test_a_client_that_takes_its_time_is_judged_like_any_other(
+    run: Run, target: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(judging._CHECK_SECONDS, "quick", 4)  # pyright: ignore[reportPrivateUsage]
+    asked = ["--effort", "quick", "--only", "settings-malformed", "--cell", "http-2026"]
+    result = run(*asked, "--", *target("miniature_client", "--fault", "slow-to-search"))
     assert result.exit_code == 0, result.output
 
 

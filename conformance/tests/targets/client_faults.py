@@ -17,6 +17,8 @@ _MODULES = ("caching", "federation", "negotiation", "paging", "requests", "resul
 def find_client_fault(name: str) -> type[Client] | type[Federation]:
     """Return the client, or the federation of clients, that has the fault `name`."""
     name, _, member = name.partition("@")
+    if member == "several":
+        return _of_several(find_client_fault(name))
     if member:
         return type("Elsewhere", (Client,), {"others_types": {member: find_client_fault(name)}})
     names = ("".join(part.capitalize() for part in name.split("-")), name.replace("-", "_"))
@@ -26,3 +28,13 @@ def find_client_fault(name: str) -> type[Client] | type[Federation]:
             if each in defined:
                 return defined[each]
     raise LookupError(f"no client has the fault {name}")
+
+
+def _of_several(fault: type[Client] | type[Federation]) -> type[Federation]:
+    class OfSeveral(Federation):
+        def __init__(self, clients: dict[str, Client]) -> None:
+            super().__init__(clients)
+            for client in clients.values():
+                object.__setattr__(client, "__class__", fault)
+
+    return OfSeveral

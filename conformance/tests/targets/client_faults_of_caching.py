@@ -582,6 +582,29 @@ class ListChangeIgnoredOfSeveral(Federation):
             client.kept = _NeverCleared()
 
 
+class MergedKeptWithoutLimit(Federation):
+    """Keeps what several servers found, as long as each of their pages may be kept."""
+
+    def __init__(self, clients: dict[str, Client]) -> None:
+        super().__init__(clients)
+        self.results: dict[str, Json] = {}
+
+    def key(self, query: str, limit: int) -> str:
+        return f"{[client.user for client in self.clients.values()]} {query}"
+
+    def search(self, query: str, limit: int) -> Json:
+        key = self.key(query, limit)
+        if key in self.results and all(client.kept for client in self.clients.values()):
+            return self.results[key]
+        self.results[key] = super().search(query, limit)
+        return self.results[key]
+
+
+class MergedKeptForEveryUser(MergedKeptWithoutLimit):
+    def key(self, query: str, limit: int) -> str:
+        return f"{query} {limit}"
+
+
 class AllThatWasFoundCut(Client):
     """A search that found all there was, on one page, answers those with a limit."""
 

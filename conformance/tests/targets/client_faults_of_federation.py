@@ -129,3 +129,13 @@ class NormalizedScoresCompared(Federation):
     def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
         best = {server: score_of(tool) or 1 for rank, server, tool in found if rank == 0}
         return sorted(found, key=lambda hit: -score_of(hit[2]) / best[hit[1]])
+
+
+class SameNamesByScore(Federation):
+    """Of tools that have the same name on several servers, it keeps the one with the highest score."""
+
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        best: dict[str, tuple[int, str, Json]] = {}
+        for hit in sorted(found, key=lambda hit: -score_of(hit[2])):
+            best.setdefault(hit[2]["name"], hit)
+        return super().merged([hit for hit in found if best[hit[2]["name"]] is hit])

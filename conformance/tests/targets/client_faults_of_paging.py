@@ -528,3 +528,22 @@ class AsksTwiceForEachFirstPage(Client):
         if "cursor" not in params:
             super().page(params)
         return super().page(params)
+
+
+class EmptyPageAfterAFullOneEnds(Client):
+    """Asks for 20 tools a page."""
+
+    was_full = False
+
+    def page(self, params: Json) -> Json:
+        return super().page({"limit": 20, **params})
+
+    def is_last(self, page: Json) -> bool:
+        ends = self.was_full and not page["tools"]
+        self.was_full = len(page["tools"]) == 20
+        return super().is_last(page) or ends
+
+
+class QueryTrimmedWhereLimited(ReadsOn):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return super().next_params(query.strip(), cursor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from http import HTTPStatus
@@ -24,6 +25,14 @@ class ListsOnceItHasSearched(Client):
             self.has_listed = True
             self.listed()
         return found
+
+
+class SlowToSearch(Client):
+    """Takes a while, as any client may."""
+
+    def page(self, params: Json) -> Json:
+        time.sleep(0.2)
+        return super().page(params)
 
 
 def _result_read(reading: Callable[[Json], Json]) -> type[Client]:

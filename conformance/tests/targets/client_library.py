@@ -331,7 +331,8 @@ class Client:
     def request(self, method: str, params: Json) -> Json:
         message = self.message(method, params)
         self.asked[threading.get_ident()] = message["id"]
-        response = self.transport.request(message, self.headers(method, params))
+        whose = {"Authorization": f"Bearer {self.user}"} if self.user else {}
+        response = self.transport.request(message, {**self.headers(method, params), **whose})
         if "error" in response:
             raise RefusedError(response["error"])
         return response["result"]

@@ -97,8 +97,10 @@ class Driver:
         return {"result": on.call(request["name"], request["arguments"])}
 
     def do_authorize(self, request: Json) -> Json:
-        for client in (self.client, *self.client.others.values()):
-            client.user = request["as"]
+        clients = [*self.on.clients.values()] if isinstance(self.on, Federation) else [self.client]
+        for client in clients:
+            for each in (client, *client.others.values()):
+                each.user = request["as"]
         return {}
 
     def do_begin(self, request: Json) -> Json:

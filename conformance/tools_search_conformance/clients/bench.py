@@ -34,6 +34,7 @@ from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.target.primitives import OTHERS, TOOLS
 from tools_search_conformance.wire.display import cut
 from tools_search_conformance.wire.eras import LEGACY, Era, TransportName
+from tools_search_conformance.wire.http import WAITING
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 Case = TypeVar("Case")
@@ -51,6 +52,8 @@ _MAX_STARTS: Final = 40
 _SUBSCRIBE_SECONDS: Final = 0.2
 _SHORT_WORD: Final = 3
 _CLOSE_SECONDS: Final = 5.0
+_SLOW_SECONDS: Final = 1.0
+"""How much of each operation's time does not count towards the check's limit: being slow is not an error."""
 _SEARCH_SECONDS: Final = 10.0
 """Timeout in seconds for a begun search to reach its server."""
 _ALL_SEARCHES_SECONDS: Final = 2.0
@@ -335,6 +338,7 @@ class Session:
                 raise NoDriverFeatureError(f"`{op}` is about tools")
             members |= {"of": primitive.member} if op in _SEARCHES else {}
         self._driver.seconds = timeouts.for_request(op)
+        began = anyio.current_time()
         try:
             outcome = await self._driver.ask(op, **members)
             if primitive is not TOOLS and outcome.answer is not None:
@@ -346,6 +350,7 @@ class Session:
                 self._bench.recorder.deaths.append((str(error), exchange))
             raise
         timeouts.answered(op)
+        WAITING.get()(min(anyio.current_time() - began, _SLOW_SECONDS))
         done, this = self._bench.done, (op, len(self.peers) > 1)
         if outcome.unsupported:
             # The driver might not support connecting in every era, but nothing else depends on the check.

@@ -275,7 +275,7 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
             def wait_longer(waited: float) -> None:
                 time_limit.deadline = min(time_limit.deadline + waited, latest)
 
-            token = WAITING.set(wait_longer)  # time spent on rate limits does not count towards the check's limit
+            token = WAITING.set(wait_longer)  # such as for a rate limit
             try:
                 await bench.perform(check)
             finally:

@@ -49,7 +49,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_TRUSTED_SECONDS: Final = 1.0
 """After the first longer pause, a header that asks for a shorter one is ignored, because it might always ask for 0."""
 WAITING: Final = ContextVar[Callable[[float], None]]("WAITING", default=lambda _: None)
-"""Called before each wait for a rate limit, with the number of seconds."""
+"""Called with each number of seconds that does not count towards a check's time limit."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")

@@ -14,7 +14,7 @@ import anyio
 from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
-from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
+from tools_search_conformance.clients.driver import DriverError, NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
     SETTINGS,
@@ -53,6 +53,8 @@ _LIMITS: Final[tuple[tuple[str, int | None], ...]] = (
     ("find the file", 7),
 )
 """Searches that a cache key confuses with earlier ones if it mishandles limits or cursors."""
+_OF_SERVERS: Final = ((_NEED, 2), (_NEED, _LIMIT), (_OTHER, _LIMIT), ("Fold a crane", _LIMIT), (_NEED, 5))
+"""Searches of several servers."""
 _QUERIES: Final = tuple(
     (query, _LIMIT)
     for query in (
@@ -126,7 +128,8 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
 @client_check(
     title="A cached page answers only its own request",
     sends="Results of several pages that may be cached for an hour, whose tools identify the request that they "
-    "answer; the client sends the same searches twice. If it caches anything, it then searches with many limits, for "
+    "answer; the client sends the same searches twice, and some of them to several servers if the driver has "
+    "`federation`. If it caches anything, it then searches with many limits, for "
     "all tools, for another need, and for needs that differ in case, white space, punctuation, Unicode form or their "
     "end, and for one that found nothing and then a longer one. It searches for the name of a found tool. If the "
     "driver has `concurrent`, two searches that differ in case run concurrently. The client also searches on a "
@@ -163,6 +166,8 @@ async def cache_key(bench: ClientBench) -> None:
             message = f"the client answered a search from the cached page of another: {case}, returned {outcome.names}"
             bench.expect(outcome.names == wanted, at, f"{message} instead of {wanted}", case=case)
     await bench.where_named("concurrent", _expect_apart_at_once)
+    if not bench.primitive.setting:
+        await bench.where_named("federation", _expect_apart_of_servers)
     await _expect_methods_apart(bench)
     with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era confuses none
         await _expect_revisions_apart(bench)
@@ -209,6 +214,22 @@ async def _expect_apart_at_once(bench: ClientBench) -> None:
             message = f"of two concurrent searches, the one for {query!r} returned {outcome.describe()}"
             message += f" instead of 'tool_{number}'"
             session.expect(outcome.names == [f"tool_{number}"], message, case="two concurrent searches")
+
+
+async def _expect_apart_of_servers(bench: ClientBench) -> None:
+    """Expect a federated search to return only tools of pages that it requests if nothing may be cached."""
+    returned: list[set[str]] = []
+    async with bench.federated(dict.fromkeys(("a", "b"), Script(search=_named_by_request))) as session:
+        for query, limit in _OF_SERVERS:
+            outcome = await session.search(query, limit)
+            returned.append({str(item.get("tool")) for item in outcome.tools})
+        at = session.evidence
+    async with bench.federated(dict.fromkeys(("a", "b"), Script(search=_named_by_request_only_now))) as session:
+        for (query, limit), names in zip(_OF_SERVERS, returned, strict=True):
+            wanted = {_name_for(exchange.params) for exchange in (await session.search(query, limit)).searches}
+            case = f"several servers, the query {query!r} with limit {limit}, after similar searches"
+            message = f"the client answered a search from the cached page of another: {case}, returned {sorted(names)}"
+            bench.expect(not names or bool(names & wanted), at, f"{message}, none of {sorted(wanted)}", case=case)
 
 
 def _cursors(searches: Iterable[Exchange]) -> set[Any]:
@@ -350,9 +371,9 @@ async def _usual_listings(bench: ClientBench, most: int) -> int:
     sends="A result of two pages that may be cached for an hour, with a `cacheScope` that is `private`, absent or "
     "invalid, or `public` for one page, and once with an empty page; the client searches without a user and then as "
     "users with similar names. Then as one user, without a user, and as another user, each on another connection to the"
-    " same address. If the "
-    "driver has `concurrent`, two users search concurrently, and one search is in progress when the user changes. On a "
-    "legacy connection, results without cache hints, without a user and as one user, and the concurrent searches.",
+    " same address. If the driver has `concurrent`, two users search concurrently, and one search is in progress when"
+    " the user changes; if it has `federation`, over HTTP, they also search several servers. On a legacy connection,"
+    " results without cache hints, without a user and as one user, and the concurrent searches.",
     passes="The client sends a request for each page and each user.",
     methods=EVERY_METHOD,
 )
@@ -388,6 +409,29 @@ async def cache_private(bench: ClientBench) -> None:
             message = f"on a new connection to the same address, the client returned to {user!r} another user's page"
             session.expect_search(True, message, case="three connections")
     await bench.where_named("concurrent", _expect_users_apart_at_once)
+    if bench.cell.is_modern_http and not bench.primitive.setting:
+        await bench.where_named("federation", _expect_users_apart_of_servers)
+
+
+async def _expect_users_apart_of_servers(bench: ClientBench) -> None:
+    """Expect requests to several servers for each user, if the client acts for users there."""
+    script = _private({"cacheScope": "private"}, {"cacheScope": "private"})
+    async with bench.federated({"a": script, "b": script}) as session:
+        for user, needs in zip(_USERS[:2], ((_NEED,), (_OTHER, _NEED)), strict=True):
+            try:
+                await session.ask("authorize", **{"as": user})
+            except DriverError as error:  # it need not support this for several servers
+                bench.recorder.deaths.clear()
+                raise NoDriverFeatureError(str(error)) from error
+            for need in needs:
+                outcome = await session.search(need, _LIMIT)
+                token = f"Bearer {user}"
+                acts = all(any(value == token for _, value in peer.header_fields) for peer in session.peers.values())
+                if not acts:
+                    return
+                asked = len(outcome.searches)
+                message = f"the client returned to {user!r} what several servers had found for another user"
+                bench.expect(asked > 1, session.evidence, message, case=f"several servers, as {user}, {need!r}")
 
 
 async def _expect_users_apart_at_once(bench: ClientBench) -> None:

@@ -68,9 +68,10 @@ async def federation_asks_all(bench: ClientBench) -> None:
     title="Scores of different servers are not compared",
     sends="Two peers with similar tools, one with high scores, one with low scores that fall faster from rank to rank; "
     "then with the scores swapped. The peer with the high scores answers last. The client has to find all tools, then "
-    "four.",
+    "four. Then two peers with a tool of the same name, of which either has the higher score, and either answers last.",
     passes="The best tool of the peer with the high scores does not come before the other's best tool both times; nor "
-    "does its second best, if the client returns both. A client that drops tools with low scores anyway is not judged.",
+    "does its second best, if the client returns both. A client that drops tools with low scores anyway is not judged. "
+    "Of the tools with the same name, the client does not return only the one with the higher score each time.",
 )
 async def federation_scores_not_compared(bench: ClientBench) -> None:
     needs = {20: _NEED, 4: _OTHER_NEED}
@@ -103,6 +104,24 @@ async def federation_scores_not_compared(bench: ClientBench) -> None:
             " scores swapped"
         )
         bench.expect(right, found_first[-1][1], message, case=f"scores swapped, limit {limit}")
+    await _expect_not_kept_by_score(bench)
+
+
+async def _expect_not_kept_by_score(bench: ClientBench) -> None:
+    """Expect a client that returns one of two tools of the same name not to choose it by score."""
+    chosen: list[bool] = []
+    for high, low in (("one", "two"), ("two", "one")):
+        for last in (high, low):
+            pages = {high: found(_hit("courier", 0.9)), low: found(_hit("courier", 0.8))}
+            pages[last] = replace(pages[last], seconds=_SLOW)
+            async with bench.federated({n: Script(search=serves(pages[n])) for n in ("one", "two")}) as session:
+                outcome = await session.search(_NEED, 10)
+                chosen.append([item.get("server") for item in outcome.tools] == [high])
+                at = session.evidence
+            if not chosen[-1]:
+                break
+    message = "two servers found a tool of the same name, and the client returned only the one with the higher score"
+    bench.expect(not all(chosen), at, f"{message}, also with the scores swapped", case="the same name twice")
 
 
 def _scored(server: str, best: float, fall: float) -> list[JsonObject]:

@@ -15,7 +15,9 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ONE_PAGE, ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
+from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
+    MANY,
     TOOLS,
     Pages,
     RefusalError,
@@ -28,7 +30,7 @@ from tools_search_conformance.clients.script import (
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import cursors, explore, texts
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
@@ -68,6 +70,8 @@ _MANY: Final = 20
 _MAX_PAGES: Final = 6
 _MAX_ON_PAGE: Final = 3
 _MANY_PAGES: Final = 12
+_FULL: Final = 100
+"""The most tools on a page that is as full as the client wants it."""
 _AFTER_EMPTY: Final = (((1, 1), (0, 1)), ((1, 1, 1), (1, 0, 1)))
 """Page sizes of pairs of searches. The second one has an empty page instead of a tool, and ends like the first."""
 _LOW: Final = 0.001
@@ -88,7 +92,7 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
     "with an empty page in the middle and an empty cursor. Once the server is too busy for the second page at first, "
     "once it refuses the cursor, and once the first page may be cached. If the driver has `authorization` and "
     "`concurrent`, also for another user and with two concurrent searches, of which one "
-    "repeats its request for the second page after it was too busy.",
+    "repeats its request for the second page after it was too busy; if it has `federation`, also of several servers.",
     passes="Each request with a cursor has exactly the `query` for which the cursor was issued.",
     methods=EVERY_METHOD,
 )
@@ -128,20 +132,34 @@ async def query_repeated(bench: ClientBench) -> None:
         await bench.where_named("authorization", _expect_repeated_for_users)
         await bench.where_named("concurrent", _expect_repeated_at_once)
         await bench.where_named("concurrent", _expect_repeated_after_another_began)
+        if not bench.primitive.setting:
+            await bench.where_named("federation", _expect_repeated_of_servers)
 
 
 async def _expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
     outcome = await session.find(query, limit)
+    for peer in session.peers.values():
+        _expect_repeated_to(session, peer, outcome, query)
+    return outcome
+
+
+def _expect_repeated_to(session: Session, peer: Peer, outcome: Outcome, query: str) -> None:
     new = {exchange.number for exchange in outcome.searches}
     issued: dict[Any, Any] = {}
     """The query for which each cursor was issued last."""
-    for exchange in session.peer.searches:
+    for exchange in peer.searches:
         cursor, later = (exchange.params.get(member) for member in ("cursor", "query"))
         if isinstance(cursor, str) and cursor in issued and exchange.number in new:
             message = f"the client sent the query {issued[cursor]!r} first, and {later!r} with the cursor {cursor!r}"
             session.expect(later == issued[cursor], message, exchange, case=f"query {json.dumps(query)}")
         issued[(exchange.result or {}).get("nextCursor")] = later
-    return outcome
+
+
+async def _expect_repeated_of_servers(bench: ClientBench) -> None:
+    scripts = {name: Script(search=Pages(*([each] for each in TOOLS))) for name in ("a", "b")}
+    async with bench.federated(scripts) as session:
+        for query in (_PLAIN_QUERY, _OTHER_QUERY, _PLAIN_QUERY):
+            await _expect_repeated(session, query, _MANY)
 
 
 async def _expect_repeated_for_users(bench: ClientBench) -> None:
@@ -228,7 +246,8 @@ class _RefusedOnce:
     title="An empty page with a `nextCursor` does not end a search",
     sends="Searches with an empty first page, which may be cached on a modern connection; with two, four and "
     f"{_MANY_PAGES - 2} empty pages in the middle; with a page without valid tools; with an empty cursor on an empty "
-    "page; and with generated pages of zero to three tools. Also after a refused cursor, with a limit, and, if the"
+    "page; with generated pages of zero to three tools; and with an empty page between pages of as many tools as the "
+    "client asks for. Also after a refused cursor, with a limit, and, if the"
     " driver has `concurrent`, with a search that runs in the background.",
     passes="The client requests the pages after the empty ones and returns the tools of all pages. A way of searching"
     " in which it does not read as many pages with tools is not judged.",
@@ -236,6 +255,7 @@ class _RefusedOnce:
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
     reported = False
+    await _expect_empty_page_passed_between_full(bench)
     for sizes in ((0, 1), (1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
         pages, kept = _pages(sizes), len(sizes) == 2 and bench.cell.era == MODERN
         hints = _CACHE_HINTS[1] if kept else {}
@@ -338,6 +358,26 @@ async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedS
     outcome = await session.search_all(searching.switch(refused_once))
     if sum("cursor" not in exchange.params for exchange in outcome.searches) > 1:  # a client need not start over
         await _expect_all_read(session, searching, outcome, sizes)
+
+
+async def _expect_empty_page_passed_between_full(bench: ClientBench) -> None:
+    """Expect a client that reads on from pages as full as it wants them to read on from an empty page as well."""
+    for middle in (_FULL, 0):
+
+        def search(params: JsonObject, middle: int = middle) -> Reply:
+            page = ("page2", "page3").index(params["cursor"]) + 1 if "cursor" in params else 0
+            wanted = min(integer(params.get("limit")) or 1, _FULL if page != 1 else middle)
+            return found(*MANY[page * _FULL :][:wanted], cursor=("page2", "page3", None)[page])
+
+        async with bench.connected(Script(search=search)) as session:
+            await session.search_all("fold a crane")
+            session.require_search()
+            reads_on = "page3" in session.followed
+            if not middle:
+                message = f"the client took an empty page for the last one: it sent the cursors {session.followed}"
+                session.expect(reads_on, message, case="an empty page between full ones")
+            elif not reads_on:
+                return
 
 
 async def _begin_and_await(session: Session) -> Outcome:

@@ -15,7 +15,7 @@ from urllib.parse import unquote_plus
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.clients.bench import ClientBench, client_check
+from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
@@ -169,7 +169,7 @@ async def http_method_header(bench: ClientBench) -> None:
     sends="Peers over Streamable HTTP: one with a search of three pages, one that is too busy at first, refuses a "
     "cursor and has pages that may be cached, one that refuses the search, one without the extension. The client "
     "searches for two unique words and for one of them alone, in short, long and non-ASCII queries, cancels a search, "
-    "and does everything else that the driver can.",
+    "searches several servers, and does everything else that the driver can.",
     passes="No name or value of any header contains either word or its beginning: neither plain, percent-encoded, as "
     "HTML character references, nor in base64, quoted-printable or hexadecimal, encoded once or several times.",
     transports=("http",),
@@ -209,11 +209,23 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
                     with suppress(NoDriverFeatureError):
                         await session.search(other, limit)
                 session.require_search()
-            for name, value in session.peer.header_fields:
-                readings = map(_squeezed, {name, *_decoded(value)})
-                holds = any(word[:_TELLING] in reading for reading in readings for word in _WORDS)
-                message = f"the header {name} contains the query: {redact({name: value[:200]})[name]}"
-                bench.expect(not holds, session.evidence, message, case=name)
+            _expect_no_words_in_headers(bench, session)
+
+    async def of_servers(bench: ClientBench) -> None:
+        async with bench.federated({"a": Script(search=pages), "b": Script(advertised={})}) as session:
+            await session.search(query, _ROOM)
+            _expect_no_words_in_headers(bench, session)
+
+    if not bench.primitive.setting:
+        await bench.where_named("federation", of_servers)
+
+
+def _expect_no_words_in_headers(bench: ClientBench, session: Session) -> None:
+    for name, value in {field for peer in session.peers.values() for field in peer.header_fields}:
+        readings = map(_squeezed, {name, *_decoded(value)})
+        holds = any(word[:_TELLING] in reading for reading in readings for word in _WORDS)
+        message = f"the header {name} contains the query: {redact({name: value[:200]})[name]}"
+        bench.expect(not holds, session.evidence, message, case=name)
 
 
 def _squeezed(text: str) -> str:
