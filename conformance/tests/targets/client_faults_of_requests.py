@@ -503,6 +503,11 @@ class DefinitionsByLastPartOfNamesFirstFound(Client):
         return next((tool for other, tool in self.found.items() if _last_part(other) == _last_part(name)), Json())
 
 
+class DefinitionsBlindToCaseFirstFound(Client):
+    def definition(self, name: str) -> Json:
+        return next((tool for other, tool in self.found.items() if other.lower() == name.lower()), Json())
+
+
 class CallValidatedByListing(Client):
     """What was listed first is what results are validated against."""
 

@@ -298,7 +298,7 @@ def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
     """Return a tool among others that are defined like `other`, with names that a client may confuse with its name."""
     name = definition["name"]
     before, after = ([each.format(name) for each in names] for names in (_ALIKE_BEFORE, _ALIKE_AFTER))
-    before += [_wide(name[0]) + name[1:], f" {name}"]
+    before += [_wide(name[0]) + name[1:], f" {name}", name.upper()]
     after += [name.title(), name.replace("_", "-"), name[:-1] + _wide(name[-1]), f"{name} "]
     alike = {each: {**other, "name": each} for each in (*before, *after)}
     return [*(alike[each] for each in before), definition, *(alike[each] for each in after)]
