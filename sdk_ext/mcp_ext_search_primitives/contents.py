@@ -322,8 +322,8 @@ async def _own_text(server: MCPServer[Any], uri: str) -> str | None:
 
 
 def _is_textual(item: Definition) -> bool:
-    kind = item.get("mimeType")
-    return not isinstance(kind, str) or kind.startswith("text/") or any(name in kind for name in _TEXTUAL)
+    kind = str(item.get("mimeType") or "").lower()
+    return not kind or kind.startswith("text/") or any(name in kind for name in _TEXTUAL)
 
 
 def _local_file(uri: str) -> Path | None:

@@ -320,6 +320,8 @@ async def test_a_pipe_that_nobody_writes_to_is_not_read(connect: Connect, tmp_pa
     [
         ({}, True),
         ({"mimeType": "text/html"}, True),
+        ({"mimeType": "Text/HTML; Charset=UTF-8"}, True),
+        ({"mimeType": ""}, True),
         ({"mimeType": "application/vnd.api+json"}, True),
         ({"size": 100}, True),
         ({"size": 101}, False),
