@@ -288,6 +288,22 @@ class CursorOfListServed(_Cursors):
         return without(params, "cursor") if of_list else params
 
 
+class CursorOfToolsListServedToPrompts(Fault):
+    """Takes a cursor of a listing of tools for the beginning of a search for prompts."""
+
+    def __init__(self) -> None:
+        self.issued: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        of_list = method == "prompts/search" and str(params.get("cursor")) in self.issued
+        return without(params, "cursor") if of_list else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "tools/list" and "nextCursor" in member(outcome, "result"):
+            self.issued.add(outcome["result"]["nextCursor"])
+        return outcome
+
+
 class CursorOfListServedToItsName(_Cursors):
     """Takes a cursor of a listing for one of a search for the method's name."""
 

@@ -599,6 +599,34 @@ class UrisKeptWithoutMethod(AnswersKeptWithoutMethod):
         return super().response(method, params, era, outcome) if kept else outcome
 
 
+class UrisKeptWithoutCase(Fault):
+    """Keeps what a URI found, and takes it for found by the same one in another case."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Json] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "resources/search" or "result" not in outcome or {"cursor", "limit"} & {*params}:
+            return outcome
+        return self.kept.setdefault(era + str(params["query"]).lower(), outcome)
+
+
+class ResourcesLostBeyondHundred(SearchFault):
+    """Leaves out the first match of the page that follows a hundred matches, unless that page is large."""
+
+    method = "resources/search"
+
+    def __init__(self) -> None:
+        self.before: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        at = self.before.get(str(params.get("cursor")), 0)
+        if "nextCursor" in result:
+            self.before[result["nextCursor"]] = at + len(result["resources"])
+        lost = at > 90 and len(result["resources"]) < 10
+        return {**result, "resources": result["resources"][lost:]}
+
+
 def _none_of(result: Json) -> Json:
     kept: Json = {name: [] if isinstance(held, list) else held for name, held in result.items()}
     return without(kept, "nextCursor")

@@ -16,8 +16,8 @@ from tools_search_spec import PRIMITIVES, Primitive
 from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
-"""`core`: 48 tools with distinctive words, nested schemas and several scripts; 34 resources with contents, 28 templates
-and 26 prompts. `empty`: no tools and no prompts, and a resource without a template. `large`: 120 tools that share a
+"""`core`: 48 tools with distinctive words, nested schemas and several scripts; 37 resources with contents, 29 templates
+and 28 prompts. `empty`: no tools and no prompts, and a resource without a template. `large`: 120 tools that share a
 word, and 110 of each other kind that do. `single`: one tool from `core`.
 """
 

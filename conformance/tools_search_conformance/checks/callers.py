@@ -251,9 +251,9 @@ async def hidden_tools_inert(bench: Bench) -> None:
         await _expect_callers_told_apart(everyone, restricted, searches[: 3 if bench.primitive is TOOLS else 2])
     if bench.primitive is TOOLS:
         await _expect_callers_apart_in_flight(everyone, restricted)
-        if "reload" in bench.options.fixture_features and bench.has_turn(0):
-            with suppress(UnverifiableError):  # change-seen judges whether a change shows
-                await _expect_newly_hidden_unfound(bench)
+    if "reload" in bench.options.fixture_features and bench.has_turn(0):
+        with suppress(UnverifiableError):  # change-seen judges whether a change shows
+            await _expect_newly_hidden_unfound(bench)
 
 
 async def _compare_answers(

@@ -529,7 +529,7 @@ async def callable_(bench: Bench) -> None:
             called = _called(used)
             message = f"{used.method} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
-    if "reload" in bench.options.fixture_features and bench.can_start("changing"):
+    if "reload" in bench.options.fixture_features and not bench.options.effective_brief:
         with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
             changed, key = await with_added_item(bench)
             added = [item for item in (await changed.server.first(key)).items if _key(bench, item) == key]

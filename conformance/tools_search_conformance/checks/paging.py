@@ -35,6 +35,7 @@ _ENOUGH_PAGES: Final = 30
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
 _SMALL_LIMITS: Final = (4, 2, 3, 6, 8, 10)
 _FEW_PAGES: Final = 4
+_SEVERAL: Final = 7
 _PARAMS: Final = ("query", "limit", "cursor")
 _REPEATS: Final = 3
 _SHOWN: Final = 5
@@ -178,6 +179,7 @@ async def pages_complete(bench: Bench) -> None:
         async with bench.serving("large") as large:
             await judge_read_on(large)
             await _expect_none_lost_after_name(large)
+            await _expect_none_lost_of_many([large.searching(each.primitive) for each in bench.others_served])
     await _expect_none_lost_after_name(bench)
     await _expect_own_cursors_honored(bench)
     await explore_walks(bench, judge_walk)
@@ -197,6 +199,14 @@ def _expect_none_lost(bench: Bench, walk: Walk, whole: Walk) -> None:
     lost = [name for name in whole.keys[:until] if name not in walk.keys]
     message = f"no page contains {lost}, which the same query returns with a larger limit"
     bench.expect(not lost, walk.last, message, case=walk.case)
+
+
+async def _expect_none_lost_of_many(benches: Sequence[Bench]) -> None:
+    """Expect no match to be lost between pages of other lists, either, where there are many."""
+    for by in benches:
+        with suppress(UnverifiableError):  # the check judges smaller catalogs of these
+            query = next(iter((await by.vocabulary()).broad(1)), "anything")
+            _expect_none_lost(by, await by.server.whole(query, _SEVERAL), await by.server.whole(query))
 
 
 async def _expect_none_lost_if_repeatable(bench: Bench, walk: Walk, whole: Walk) -> None:
@@ -831,10 +841,12 @@ async def _refused_with_new(bench: Bench, query: str, others: Sequence[str]) -> 
 )
 async def cursor_of_list(bench: Bench) -> None:
     async with bench.serving("large") if bench.may_serve("large") else nullcontext(bench) as large:
-        for other in dict.fromkeys((bench, large)):
+        # Other lists may be longer than a page in this catalog only.
+        others = [large.searching(each.primitive) for each in bench.others_served if large is not bench]
+        for other in dict.fromkeys((bench, large, *others)):
             if (cursor := await _cursor_of_list(other)) is not None:
-                for query in (await other.key_query(), bench.list_method):
-                    case = f"a cursor of {bench.list_method} with the query {query!r}"
+                for query in (await other.key_query(), other.list_method):
+                    case = f"a cursor of {other.list_method} with the query {query!r}"
                     await other.refused({"query": query, "cursor": cursor}, {"query": query}, case)
     bench.applies(bool(bench.recorder.judged), f"{bench.list_method} returns a single page, which has no cursor")
 
@@ -848,7 +860,8 @@ async def _cursor_of_list(bench: Bench) -> str | None:
 
 @server_check(
     title="A cursor of one method is refused by every other",
-    sends="For each other search that the server supports, the cursor of its second page, with its query.",
+    sends="For each other search that the server supports, the cursor of its second page, with its query, and that of"
+    " its list.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -860,6 +873,9 @@ async def cursor_other_method(bench: Bench) -> None:
             _, cursor = await issuer.page_with_cursor(query)
             good = {"query": query, "limit": 1}
             await bench.refused({**good, "cursor": cursor}, good, f"a cursor of {issuer.method}")
+        if (cursor := await _cursor_of_list(issuer)) is not None:
+            good = {"query": await bench.key_query()}
+            await bench.refused({**good, "cursor": cursor}, good, f"a cursor of {issuer.list_method}")
     bench.applies(bool(bench.recorder.judged), "no other search has a second page")
 
 

@@ -176,7 +176,10 @@ _MEANT_ELSEWHERE: Final = (
     ("no such thing", "text q search search_query queryText keywords terms prompt filter where group category tag"
         " server namespace prefix name type kind language nextCursor pageToken page_token continuation sort"
         " locale lang detail context intent sessionId session select view"),
-    ("zz:", "uri uriTemplate uriPrefix scheme root path resource mimeType template prompt argument role audience"),
+    ("zz:", "uri uriTemplate uriPrefix scheme root path mimeType mimeTypes resource resources template"
+        " resourceTemplates prompt prompts argument arguments role audience title description topics tool primitive"
+        " primitives"),
+    (False, "contents unlisted"),
     (["zz"], "names tools tags categories groups include exclude fields ids queries kinds properties"),
     (True, "exact strict fuzzy regex reverse dryRun explain namesOnly readOnly includeTotal include_total compact brief"
         " summary verbose debug semantic highlight includeSchema"),
