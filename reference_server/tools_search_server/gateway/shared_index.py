@@ -96,21 +96,22 @@ _WAITING: Final = (
     "set local lock_timeout = '5s'; "
     "set local tcp_keepalives_idle = 5; set local tcp_keepalives_interval = 2; set local tcp_keepalives_count = 3"
 )
-"""Settings of a transaction that writes. Without keepalives, the database would hold the lock of a replica whose machine
-is gone for hours."""
+"""Settings of a transaction that writes. Without keepalives, the database would hold the lock for hours after the
+replica's machine is gone."""
 
 _MARK_CHARS: Final = 8
 _CHANGES: Final = """
-    select catalog.revision, catalog.generation,
-        (select coalesce(sum(tools), 0)::int from tools_search.audience where generation = catalog.generation),
-        tool.id, tool.name, tool.digest, audience.groups
-    from tools_search.catalog
-    left join lateral (
+    with catalog as materialized (
+        select revision, generation, (
+            select coalesce(sum(tools), 0)::int from tools_search.audience where generation = own.generation
+        ) as count from tools_search.catalog own where name = %(catalog)s
+    )
+    select catalog.revision, catalog.generation, catalog.count, tool.id, tool.name, tool.digest, audience.groups
+    from catalog left join lateral (
         select * from tools_search.tool where tool.generation = catalog.generation
             and tool.id > case when catalog.generation = %(generation)s then %(last)s::int else 0 end
     ) tool on true
     left join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
-    where catalog.name = %(catalog)s
 """
 _REVISION: Final = "select revision from tools_search.catalog where name = %s"
 
