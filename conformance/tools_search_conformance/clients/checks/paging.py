@@ -365,9 +365,8 @@ async def _expect_empty_page_passed_between_full(bench: ClientBench) -> None:
     for middle in (_FULL, 0):
 
         def search(params: JsonObject, middle: int = middle) -> Reply:
-            page = ("page2", "page3").index(params["cursor"]) + 1 if "cursor" in params else 0
-            wanted = min(integer(params.get("limit")) or 1, _FULL if page != 1 else middle)
-            return found(*MANY[page * _FULL :][:wanted], cursor=("page2", "page3", None)[page])
+            most = [min(integer(params.get("limit")) or 1, each) for each in (_FULL, middle, _FULL)]
+            return Pages(*(MANY[number * _FULL :][:each] for number, each in enumerate(most)))(params)
 
         async with bench.connected(Script(search=search)) as session:
             await session.search_all("fold a crane")
