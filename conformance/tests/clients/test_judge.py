@@ -54,6 +54,13 @@ def test_a_client_that_lists_in_the_background_does_not_list_because_of_malforme
     assert result.exit_code == 0, result.output
 
 
+def test_a_client_that_does_not_search_one_of_the_lists_is_judged_by_the_others(run: Run, target: Command):
+    asked = ["--effort", "quick", "--level", "must", "--cell", "http-2026"]
+    result = run(*asked, "--", *target("miniature_client", "--unsearched", "resourceTemplates"))
+    assert result.exit_code == 0, result.output
+    assert "0 not shown" in result.output
+
+
 def test_a_client_that_takes_its_time_is_judged_like_any_other(
     run: Run, target: Command, monkeypatch: pytest.MonkeyPatch
 ):

@@ -50,7 +50,7 @@ KINDS: Final = hostile.KINDS | {kind.__name__: kind for kind in (early, twice, l
 
 class HostileDriver(Driver):
     def __init__(self, arguments: argparse.Namespace) -> None:
-        super().__init__(Client, Federation, ["stdio", "http", "federation"])
+        super().__init__(Client, Federation, ["stdio", "http", "federation"], [])
         self._kind: str = arguments.kind
         self._on: str | None = arguments.on
         self._left: int = arguments.after

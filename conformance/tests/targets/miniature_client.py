@@ -1,6 +1,6 @@
 """The driver of the miniature client, on nothing but the standard library.
 
-    target.py miniature_client [--fault NAME] [--without FEATURE]…
+    target.py miniature_client [--fault NAME] [--without FEATURE]… [--unsearched LIST]…
 
 With a fault, the client breaks exactly one rule.
 """
@@ -34,8 +34,11 @@ class Begun:
 
 
 class Driver:
-    def __init__(self, client: type[Client], federation: type[Federation], features: list[str]) -> None:
+    def __init__(
+        self, client: type[Client], federation: type[Federation], features: list[str], unsearched: list[str]
+    ) -> None:
         self.client_type, self.federation_type, self.features = client, federation, features
+        self.unsearched = unsearched
         self.on: Client | Federation | None = None
         self.begun: dict[str, Begun] = {}
 
@@ -53,7 +56,7 @@ class Driver:
             begun.thread.join()
             return begun.outcome
         operation = getattr(self, f"do_{request['op']}", None)
-        if operation is None:
+        if operation is None or request.get("of") in self.unsearched:
             return {"unsupported": True}
         try:
             return {"ok": operation(request)}
@@ -134,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fault", default="none")
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--unsearched", action="append", default=[])
     arguments = parser.parse_args()
     client, federation = Client, Federation
     if arguments.fault != "none":
@@ -141,4 +145,4 @@ def main() -> None:
         client = broken if issubclass(broken, Client) else Client
         federation = broken if issubclass(broken, Federation) else Federation
     features = [each for each in FEATURES if each not in arguments.without]
-    Driver(client, federation, features).run()
+    Driver(client, federation, features, arguments.unsearched).run()
