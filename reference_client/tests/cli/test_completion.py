@@ -192,14 +192,14 @@ def test_a_file_is_offered_also_where_its_name_has_a_line_break():
         ("tools --config of_a=sub/be", "of_a=sub/beta.json"),
         ("call x @al", "@alpha.json"),
         ("call x y=1 path=of_a=sub/be", "path=of_a=sub/beta.json"),
-        ("call x path=a,", "path=a,b.json"),
+        ("call x path=a,b/c", "path=a,b/c.json"),
     ],
 )
 @pytest.mark.parametrize(("shell", "script"), [("zsh", ZSH), ("fish", FISH)])
 def test_a_file_is_completed_after_an_equals_sign_and_an_at_sign_as_well(
     tmp_path: Path, shell: str, script: str, begun: str, word: str
 ):
-    for name in ("alpha.json", "of_a=sub/beta.json", "a,b.json"):
+    for name in ("alpha.json", "of_a=sub/beta.json", "a,b/c.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     completed = completed_by(shell, script, f"tools-search-client {begun}", tmp_path)
