@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from rich.cells import cell_len
+from tools_search_client.cli import output
 
 from .conftest import Run
 
@@ -55,6 +56,23 @@ def test_the_columns_of_a_narrow_terminal_are_aligned_on_each_line(
     lines = click.unstyle(run("tools", "--config", config).output).splitlines()
     assert lines[:2] == ["tool                 server", "    effect"]
     assert lines[2:4] == ["one__make_alpha      one", "    unknown"]
+
+
+def test_a_single_long_name_leaves_the_other_rows_on_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "a_name_of_more_than_half_of_the_width"
+    rows = [("add", "one", "reads"), (long, "one", "writes"), ("sum", "two", "")]
+    output.print_table(("tool", "server", "effect"), rows)
+    assert click.unstyle(capsys.readouterr().out).splitlines() == [
+        "tool  server  effect",
+        "add   one     reads",
+        long,
+        "      one     writes",
+        "sum   two",
+    ]
 
 
 def test_a_line_of_wide_characters_ends_with_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch):

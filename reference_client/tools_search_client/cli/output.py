@@ -252,9 +252,10 @@ def print_table(
 ) -> None:
     """Print rows on standard output: aligned on a terminal, separated by tabs elsewhere.
 
-    In a terminal that is too narrow for a row, its last columns are on further lines. No cell is shortened, because
-    names are there to be copied. Each of the `details` describes a row: below it on a terminal, on one line that is
-    shortened to fit unless it `wraps`, and as the last column elsewhere.
+    In a terminal that is too narrow for a row, its last columns are on further lines: only those of rows with a long
+    cell if most rows fit. No cell is shortened, because names are there to be copied. Each of the `details` describes
+    a row: below it on a terminal, on one line that is shortened to fit unless it `wraps`, and as the last column
+    elsewhere.
     """
     if not sys.stdout.isatty():
         lines = [headings, *rows]
@@ -265,14 +266,11 @@ def print_table(
         return
     console = Console(highlight=False)
     table = [[one_line(cell) for cell in row] for row in (headings, *rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    widths = _column_widths(table, console.width)
     starts = _line_starts(widths, console.width)
     for row, detail in zip(table, ["", *(details or [""] * len(rows))], strict=True):
-        cells = [set_cell_size(cell, width) + _GAP for cell, width in zip(row, widths, strict=True)]
-        for start, end in pairwise([*starts, len(cells)]):
-            line = (_INDENT if start else "") + "".join(cells[start:end]).rstrip()
-            if line.strip() or not start:
-                console.print(Text(line, style="bold" if row is table[0] else ""), soft_wrap=True)
+        for line in _row_lines(row, widths, starts):
+            console.print(Text(line, style="bold" if row is table[0] else ""), soft_wrap=True)
         if detail:
             text = Text(one_line(detail), style="dim")
             room = max(2, console.width - len(_INDENT))  # for a wide character in the narrowest terminal
@@ -296,6 +294,17 @@ def print_listing(
     note_troubles(reports, noun)
 
 
+def _column_widths(table: Sequence[Sequence[str]], available: int) -> list[int]:
+    """Return the widths of columns; the widest is narrower than its longest cells if most rows fit a line then."""
+    lengths = [sorted(map(cell_len, column)) for column in zip(*table, strict=True)]
+    widths = [column[-1] for column in lengths]
+    widest = widths.index(max(widths))
+    room = widths[widest] + available - sum(widths) - len(_GAP) * (len(widths) - 1)
+    if lengths[widest][len(table) // 2] <= room < widths[widest]:
+        widths[widest] = max(length for length in lengths[widest] if length <= room)
+    return widths
+
+
 def _line_starts(widths: Sequence[int], available: int) -> list[int]:
     """Return the columns with which the lines of a row begin, so that lines fit if their columns do."""
     starts, end = [0], -len(_GAP)
@@ -306,3 +315,18 @@ def _line_starts(widths: Sequence[int], available: int) -> list[int]:
             begin = len(_INDENT)
         end = begin + width
     return starts
+
+
+def _row_lines(row: Sequence[str], widths: Sequence[int], starts: Sequence[int]) -> Generator[str]:
+    """Yield the lines of a row, a new one at each of the columns `starts` and after each cell that is too long."""
+    for start, stop in pairwise([*starts, len(row)]):
+        line = _INDENT if start else ""
+        end = len(line)
+        for cell, width in zip(row[start:stop], widths[start:stop], strict=True):
+            if line.strip() and cell_len(line) > end - len(_GAP):
+                yield line
+                line = ""
+            line = set_cell_size(line, end) + cell
+            end += width + len(_GAP)
+        if line.strip():
+            yield line.rstrip()
