@@ -150,6 +150,36 @@ def test_a_client_is_blamed_for_no_rule_that_it_does_not_come_to(
     assert [entry["status"] for entry in json.loads(result.output)["results"]] == [status], result.output
 
 
+@pytest.mark.parametrize("level", ["must", "B-*"])
+def test_a_client_that_never_searches_gets_no_verdict_but_what_to_do(
+    run: Run, target: Command, tmp_path: Path, level: str
+):
+    asked = ["--level", level] if level == "must" else ["--requirement", level]
+    asked += ["--effort", "quick", "--cell", "stdio-2026"]
+    result = run(*asked, "--", *target("miniature_client", "--fault", "lists-everywhere", "--without", "primitives"))
+    assert result.exit_code == 3, result.output
+    for line in (
+        "INCONCLUSIVE (through its driver; stdio; 2026-07-28; ",
+        " checks could not be verified (",
+        "the client did not send tools/search, although it was offered",
+        "Have the client search whenever it is asked to find tools, even if it could list them instead",
+    ):
+        assert line in result.output
+    assert 'failures="0"' in (tmp_path / "conformance-report" / "junit.xml").read_text()
+
+
+def test_a_client_that_leaves_even_a_single_rule_unverified_gets_no_verdict_but_a_bad_one_in_a_strict_run(
+    run: Run, target: Command, tmp_path: Path
+):
+    argv = target("miniature_client", "--fault", "stops-after-one-page", "--without", "primitives")
+    asked = ["--only", "query-repeated", "--only", "never-probes", "--cell", "stdio-2026"]
+    result = run(*asked, "--", *argv)
+    assert result.exit_code == 3, result.output
+    assert "MUST checks could not be verified (1 of 2 in stdio-2026-07-28)" in result.output
+    assert run(*asked, "--strict", "--", *argv).exit_code == 1
+    assert 'failures="1"' in (tmp_path / "conformance-report" / "junit.xml").read_text()
+
+
 @pytest.mark.parametrize("way", ["low-scores-left-out-wherever-they-are", "stops-where-scores-are-low"])
 def test_a_client_may_do_without_tools_with_low_scores_wherever_they_are(run: Run, target: Command, way: str):
     argv = target("miniature_client", "--fault", way)

@@ -260,6 +260,14 @@ def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: lis
     assert verdict_of(run_of(*results))["sentence"] == f"{word} {COVERED}: {counts}"
 
 
+def test_base_protocol_checks_of_which_none_could_be_verified_leave_no_verdict_on_them_either():
+    chosen = SERVER_CHECKS.select(["tools-search-server-unknown-version-refused"]).checks
+    run = replace(run_of(result("unverified", rule="unknown-version-refused"), profile="live"), checks=chosen)
+    assert (verdict_of(run)["word"], exit_status(run)) == ("INCONCLUSIVE", 3)
+    assert "too many base-protocol checks could not be verified" in verdict_of(run)["sentence"]
+    assert "1 check: what happened" in verdict_of(run)["next"][0]
+
+
 MODERN_ONLY = (FIRST, Cell(transport="http", era=MODERN))
 
 

@@ -85,8 +85,10 @@ def _properties(document: Mapping[str, Any]) -> dict[str, str]:
 def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
     case = TestCase(name=result["check"], classname=result["cell"], time=round(result["milliseconds"] / 1000, 4))
     status, message = result["status"], plain(result.get("message", ""))
-    binding = result["level"] == "MUST" or (result["level"] == "SHOULD" and document["verdict"]["strict"])
-    counts = binding and (status == "warn" or (status == "unverified" and document["profile"] == "fixture"))
+    strict = document["verdict"]["strict"]
+    binding = result["level"] == "MUST" or (result["level"] == "SHOULD" and strict)
+    to_blame = strict or (document["profile"] == "fixture" and "clients" not in document["target"])
+    counts = binding and (status == "warn" or (status == "unverified" and to_blame))
     if result["base"] and not document["verdict"]["baseDecides"] and status in {"fail", "warn", "unverified"}:
         case.result = [Skipped(f"base protocol, does not count: {status}: {message}", type_="base-protocol")]
     elif "expected" in result:

@@ -32,7 +32,7 @@ EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
 _MOST_UNVERIFIED: Final = 0.05
-"""Maximum share of a cell's MUST checks that may be unverified in a conclusive verdict."""
+"""Maximum share of a cell's MUST checks that may be unverified in a conclusive verdict on a server."""
 _MOST_UNREACHED: Final = 2 / 3
 """Maximum share of them that may need features that the driver lacks."""
 
@@ -100,14 +100,25 @@ def only_base(run: Run) -> bool:
     return all(is_base(check.id) for check in run.checks)
 
 
+def of_client(run: Run) -> bool:
+    """Return whether the target is a client."""
+    return "clients" in run.target
+
+
+def _binds(run: Run, result: Result) -> bool:
+    """Return whether a result is that of a MUST check among those that decide the verdict."""
+    return group_of(result) == ("BASE" if only_base(run) else "MUST") and result.level == "MUST"
+
+
 def counts_against(run: Run, result: Result) -> bool:
     """Return whether a result, not expected by a baseline, prevents the target from being conformant."""
     if result.expected is not None or (is_base(result.check) and not only_base(run)):
         return False
     if result.status == "unverified":
         # A fixture serves the catalogs that the checks need, so it is to blame for rules that it does not exercise,
-        # unless a rate limit blocked the requests.
-        counts = (run.profile == "fixture" and not _is_cut_off(run, result.cell)) or run.strict
+        # unless a rate limit blocked the requests. A client decides for itself when it searches.
+        to_blame = run.profile == "fixture" and not of_client(run) and not _is_cut_off(run, result.cell)
+        counts = to_blame or run.strict
         return counts and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
 
@@ -137,21 +148,22 @@ def exit_status(run: Run) -> int:
 def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
     """Return the inconclusive cells, each with how many of how many MUST checks are open.
 
-    A cell is inconclusive if more than a twentieth of the checks that apply could not be verified, or if more than two
-    thirds need features that the driver lacks. An ordinary server with its own tools leaves none open. A list that
-    changes during comparisons leaves about a seventh, and a server that finds at most one tool, or only exact names, a
-    fifth or more.
+    A cell is inconclusive if more than a twentieth of the checks that apply could not be verified, for a client if any
+    could not, or if more than two thirds need features that the driver lacks. An ordinary server with its own tools
+    leaves none open. A list that changes during comparisons leaves about a seventh, and a server that finds at most one
+    tool, or only exact names, a fifth or more. A client that searches leaves none open, whatever its catalog.
     """
+    most = 0 if of_client(run) else _MOST_UNVERIFIED
     cells: dict[Cell, tuple[int, int]] = {}
     for cell in run.cells:
-        binding = [result for result in run.results if result.cell == cell and group_of(result) == "MUST"]
+        binding = [result for result in run.results if result.cell == cell and _binds(run, result)]
         applied = [result for result in binding if result.status != "skip" and result.expected is None]
         unverified = sum(result.status == "unverified" for result in applied)
         unreached = sum(result.skip == "driver-feature" for result in binding)
         both = len(applied) + unreached
         if unreached > _MOST_UNREACHED * both and not run.partial:
             cells[cell] = unverified + unreached, both
-        elif unverified > _MOST_UNVERIFIED * len(applied):
+        elif unverified > most * len(applied):
             cells[cell] = unverified, len(applied)
     return cells
 
@@ -194,7 +206,9 @@ def verdict_of(run: Run) -> JsonObject:
         reasons += run.stale
     elif word == _INCONCLUSIVE:
         found = ", ".join(f"{some} of {all_} in {cell.name}" for cell, (some, all_) in inconclusive_cells(run).items())
-        reasons.append(f"too many MUST checks could not be verified ({found})")
+        too_many = "" if of_client(run) else "too many "
+        kind = "base-protocol" if only_base(run) else "MUST"
+        reasons.append(f"{too_many}{kind} checks could not be verified ({found})")
     if missing:
         reasons.append(f"{', '.join(entry.cell.name for entry in missing)} could not be run")
     left_out = [{"cell": cell.name, "reason": "not chosen", "chosen": False} for cell in unchosen]
@@ -284,7 +298,7 @@ def _binding(run: Run) -> JsonObject:
     """
     by_check: dict[str, list[Result]] = {}
     for result in run.results:
-        if group_of(result) == ("BASE" if only_base(run) else "MUST") and result.level == "MUST":
+        if _binds(run, result):
             by_check.setdefault(result.check, []).append(result)
     counts, why = Counter[str](), Counter[str]()
     for results in by_check.values():
@@ -382,14 +396,17 @@ def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[s
 def _next_of_unverified(run: Run) -> Iterator[str]:
     messages: dict[str, set[str]] = {}
     for result in run.of("unverified"):
-        if group_of(result) == "MUST":
+        if _binds(run, result):
             messages.setdefault(result.message, set()).add(result.check)
     for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
         yield f"{number_of(len(checks), 'check')}: {message}"
     if any(_is_cut_off(run, cell) for cell in run.cells):
         return
-    if "clients" in run.target:
-        yield "Implement every operation in the driver. To read about them: tools-search-conformance docs driver."
+    if of_client(run):
+        yield (
+            "Have the client search whenever it is asked to find tools, even if it could list them instead, and"
+            " implement every operation of the driver. To read how: tools-search-conformance docs driver."
+        )
         return
     yield (
         "Give the server tools that searches can find and that do not change, or have it serve the suite's catalogs"
