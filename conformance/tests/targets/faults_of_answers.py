@@ -786,6 +786,28 @@ class TotalOnTheLastPage(TotalReported):
         return result if "nextCursor" in result else changed
 
 
+class TotalOfWholePages(TotalReported):
+    """Says how many tools match where one page holds them all."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        return result if "cursor" in params or "nextCursor" in result else super().result(params, result)
+
+
+@wrong_result
+def total_of_nothing(params: Json, result: Json) -> Json:
+    return result if result["tools"] else {**result, "total": 0}
+
+
+@wrong_result
+def total_of_nothing_in_words(params: Json, result: Json) -> Json:
+    return result if result["tools"] else {**result, "_meta": {"com.example/note": "0 of our tools match"}}
+
+
+@wrong_result
+def hits_of_nothing(params: Json, result: Json) -> Json:
+    return result if result["tools"] else {**result, "_meta": {"com.example/hits": {"value": 0, "relation": "eq"}}}
+
+
 class CallsOfTheLatestSearchOnly(Fault):
     """Lets nothing be called but what the search before found, if there was one."""
 

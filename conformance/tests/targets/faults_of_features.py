@@ -12,6 +12,7 @@ import re
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
@@ -183,19 +184,23 @@ class CancelTakesTheSame(Fault):
         return [each for each in in_flight if self.queries[each] == self.queries.get(number)]
 
 
+class _KnowsMethods(Fault):
+    """Knows the methods of the requests, by id."""
+
+    def __init__(self) -> None:
+        self.methods: dict[Any, Any] = {}
+
+    def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
+        for line in stdin:
+            message: Json = json.loads(line)
+            self.methods[message.get("id")] = message.get("method")
+            yield line
+
+
 def _cancelling_others(ended: Callable[[list[Any]], list[Any]]) -> type[Fault]:
     """Make such a fault of the searches that are not for tools, which are cancelled as they should."""
 
-    class CancellingOthers(Fault):
-        def __init__(self) -> None:
-            self.methods: dict[Any, Any] = {}
-
-        def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
-            for line in stdin:
-                message: Json = json.loads(line)
-                self.methods[message.get("id")] = message.get("method")
-                yield line
-
+    class CancellingOthers(_KnowsMethods):
         def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
             return [number] if self.methods.get(number) in (None, SEARCH) else ended(in_flight)
 
@@ -232,6 +237,23 @@ class CancelledSearchesKeepTheirPlaces(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == SEARCH and self.taken >= self.places:
+            raise RefusalError(-32603, "Too many searches at once", {"retryAfterMs": 500})
+        return params
+
+
+class OtherCancelledSearchesKeepTheirPlaces(_KnowsMethods):
+    """Does so with each list that is not tools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = Counter[Any]()
+
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        self.taken[self.methods.get(number)] += number in in_flight
+        return [number]
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method != SEARCH and self.taken[method] >= CancelledSearchesKeepTheirPlaces.places:
             raise RefusalError(-32603, "Too many searches at once", {"retryAfterMs": 500})
         return params
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote, unquote_plus
 
 from .faults import (
     SEARCH,
+    Advertising,
     EncodedCursors,
     Fault,
     Json,
@@ -73,6 +74,56 @@ def small_searches_for_names_end(params: Json, result: Json) -> Json:
 def later_pages_of_four_lose_one(params: Json, result: Json) -> Json:
     later = "cursor" in params and params.get("limit") == 4 and "nextCursor" in result
     return {**result, "tools": result["tools"][:-1]} if later else result
+
+
+def _loses_one(when: Callable[[int], bool]) -> type[Fault]:
+    """Make a fault that skips a match after full pages with some limits above the maximum."""
+
+    @wrong_result
+    def lose(params: Json, result: Json) -> Json:
+        loses = "nextCursor" in result and when(params.get("limit", 10))
+        return {**result, "tools": result["tools"][:-1]} if loses else result
+
+    return lose
+
+
+# The next page begins where this one would have ended under the limit that was asked for.
+limit_one_above_maximum_loses_a_match = _loses_one(lambda limit: limit == 51)
+limits_above_maximum_lose_a_match = _loses_one(lambda limit: limit > 50)
+
+
+@wrong_result
+def limit_one_above_maximum_ends(params: Json, result: Json) -> Json:
+    return without(result, "nextCursor") if params.get("limit") == 51 else result
+
+
+class FullPageRepeatedAboveMaximum(SearchFault):
+    """Begins the page after a full one with its last match, under the limit one above the maximum."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, Json] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        tools: list[Json] = result["tools"]
+        again = self.last.get(params.get("cursor", ""))
+        if params.get("limit") == 51 and "nextCursor" in result:
+            self.last[result["nextCursor"]] = tools[-1]
+        return {**result, "tools": [again, *tools[:49]]} if again is not None else result
+
+
+class MaximumOfThirtySeven(Advertising):
+    """Has another maximum, and refuses what is one above it."""
+
+    def settings(self, settings: Json) -> Json:
+        return {**settings, "maxLimit": 37}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        limit = params.get("limit")
+        if method != SEARCH or type(limit) is not int or limit < 38:
+            return params
+        if limit == 38:
+            raise RefusalError(-32602, "invalid limit", {"field": "limit", "reason": "at most 37"})
+        return {**params, "limit": 37}
 
 
 class FirstComesAgain(SearchFault):
@@ -198,6 +249,17 @@ def cursor_of_more_parts_honored(cursor: str) -> str:
 cursor_after_zeros_honored = _cursor_read(lambda cursor: cursor.lstrip("0"))
 cursor_normalized = _cursor_read(lambda cursor: unicodedata.normalize("NFKC", cursor))
 cursor_read_up_to_nul = _cursor_read(lambda cursor: cursor.partition("\0")[0])
+# Reads cursors as parts of a URL, of a header, or of a text of its own.
+cursor_fragment_dropped = _cursor_read(lambda cursor: cursor.partition("#")[0])
+cursor_read_up_to_ampersand = _cursor_read(lambda cursor: cursor.partition("&")[0])
+cursor_read_up_to_comma = _cursor_read(lambda cursor: cursor.split(",")[0])
+cursor_read_up_to_semicolon = _cursor_read(lambda cursor: cursor.split(";")[0])
+cursor_read_up_to_tilde = _cursor_read(lambda cursor: cursor.split("~")[0])
+cursor_of_first_word = _cursor_read(lambda cursor: " ".join(cursor.split()[:1]))
+cursor_after_colon_honored = _cursor_read(lambda cursor: cursor.rpartition(":")[2])
+cursor_after_slash_honored = _cursor_read(lambda cursor: cursor.rpartition("/")[2])
+cursor_trimmed = _cursor_read(str.strip)
+cursor_without_slash_at_its_end = _cursor_read(lambda cursor: cursor.removesuffix("/"))
 
 default_limit_large = wrong_params(lambda params: {"limit": 40, **params})
 limit_eighteen_rounded_up = wrong_params(

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.consistency import without_times
 from tools_search_conformance.model import UnverifiableError
@@ -481,7 +480,7 @@ async def cancelled_not_answered(bench: Bench) -> None:
 @server_check(
     title="Cancelling a search does not affect another one",
     sends="Two concurrent searches, each for a tool by its name; cancellations of one of them and of an id that was"
-    " never used. Then two searches for the same name, of which the first one is cancelled. Then, for tools,"
+    " never used. Then two searches for the same name, of which the first one is cancelled. Then"
     f" {_CANCELLED_TOGETHER} concurrent searches that are all cancelled; after them, `tools/list` and one more search.",
     passes="The other search gets its usual result, with its tool as the first match. After the many cancellations,"
     " the server does not stay too busy to answer.",
@@ -498,7 +497,7 @@ async def cancelled_leaves_others(bench: Bench) -> None:
         names = read_page(neighbor, case).keys
         message = f"while {which} search was cancelled, a search for {name!r} returned {names[:3]}"
         other.expect(names[:1] == [name], neighbor, message, case=case)
-    if bench.primitive is TOOLS and bench.has_turn(1):
+    if bench.has_turn(1):
         await _expect_served_after_many(bench, other, one)
 
 
@@ -508,7 +507,7 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
     numbers = [connection.next_id() for _ in range(_CANCELLED_TOGETHER)]
     async with anyio.create_task_group() as searching:
         for number in numbers:
-            send = partial(connection.request, METHOD, {"query": query}, seconds=seconds, with_id=number)
+            send = partial(connection.request, bench.method, {"query": query}, seconds=seconds, with_id=number)
             searching.start_soon(send)
         await anyio.lowlevel.checkpoint()
         await connection.request("tools/list", {}, seconds=seconds)
@@ -524,13 +523,13 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
     other.expect_result(listed, f"{after}, tools/list")
     until = time.monotonic() + patience
     while True:
-        exchange = await other.server.ask(METHOD, {"query": query}, seconds=patience)
+        exchange = await other.server.ask(bench.method, {"query": query}, seconds=patience)
         busy = busy_seconds(exchange)
         if busy is None or time.monotonic() + busy > until:
             break
         await anyio.sleep(max(busy, _DELAY_MS / 1000))
     if busy is not None:  # a rate limit may count cancelled searches too
-        async with bench.fresh(own_process=True) as another:
+        async with bench.searching(TOOLS).fresh(own_process=True) as another:
             for _ in range(_CANCELLED_TOGETHER):
-                await another.server.search({"query": query})
+                await another.searching(bench.primitive).server.search({"query": query})
     other.expect_result(exchange, f"{after}, another one", case=f"query {query!r}, {after}")

@@ -31,6 +31,7 @@ KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 _KEY: Final = "the replicas of a fixture share this secret of 64 characters ..."
 _MAX_PAGES: Final = 40
 _MANY_PAGES: Final = 150
+_LARGEST_LIMIT: Final = 2**53 - 1
 _ENOUGH_PAGES: Final = 30
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
 _SMALL_LIMITS: Final = (4, 2, 3, 6, 8, 10)
@@ -43,6 +44,7 @@ _SHOWN: Final = 5
 _PLACES: Final = 32
 """In how many places of a cursor a character is exchanged."""
 _BASE64: Final = f"{ascii_uppercase}{ascii_lowercase}{digits}"
+_SEPARATORS: Final = "#?&;,:/|~!@$*+ \\^`'\"()<>[]{}%=_-"
 _OTHER_ALPHABET: Final = str.maketrans("-_+/", "+/-_")
 _RAISED_BY: Final = (1, -1, 100_000)
 _FEW_CHARACTERS: Final = 4
@@ -123,6 +125,22 @@ async def _first_pages(bench: Bench) -> list[Walk]:
 
 
 @once
+async def _walks_above_maximum(bench: Bench) -> list[Walk]:
+    """Read a search in the largest pages: exactly, and with limits just above and far above.
+
+    Returns nothing if one page contains all matches. A server may begin the next page after `limit` tools, although it
+    returned fewer.
+    """
+    query = await bench.query_with_two_matches()
+    largest = await bench.server.page(query, limit=_LARGEST_LIMIT)
+    most = len(largest.items)
+    if largest.next_cursor is None or not most:
+        return []
+    limits = (most, most + 1, 2 * most)
+    return await bench.each(limits, lambda limit: bench.server.walk(query, limit, most=_MANY_PAGES))
+
+
+@once
 async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     """Return pairs of walks over a search, the second with other limits on later pages, and these limits in words."""
 
@@ -150,7 +168,8 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
 @server_check(
     title="The pages of a search together contain every match",
     sends="A query in one large page; in pages of several sizes; its first pages continued without a limit and with"
-    " other limits; the same on a fixture's catalog of 120 tools; second pages of queries in capitals, surrounded by"
+    " other limits; the same on a fixture's catalog of 120 tools, there also with limits above the largest page; second"
+    " pages of queries in capitals, surrounded by"
     " white space, decomposed, or long; pages of one and of two for an item's key; generated queries and limits.",
     passes="The same tools however a first page is continued, with none missing in between; new cursors of one query"
     " are not refused while those of another query are honored.",
@@ -179,7 +198,7 @@ async def pages_complete(bench: Bench) -> None:
         async with bench.serving("large") as large:
             await judge_read_on(large)
             await _expect_none_lost_after_name(large)
-            await _expect_none_lost_of_many([large.searching(each.primitive) for each in bench.others_served])
+            await _expect_none_lost_of_many(large, [large.searching(each.primitive) for each in bench.others_served])
     await _expect_none_lost_after_name(bench)
     await _expect_own_cursors_honored(bench)
     await explore_walks(bench, judge_walk)
@@ -201,9 +220,11 @@ def _expect_none_lost(bench: Bench, walk: Walk, whole: Walk) -> None:
     bench.expect(not lost, walk.last, message, case=walk.case)
 
 
-async def _expect_none_lost_of_many(benches: Sequence[Bench]) -> None:
-    """Expect no match to be lost between pages of other lists, either, where there are many."""
-    for by in benches:
+async def _expect_none_lost_of_many(bench: Bench, others: Sequence[Bench]) -> None:
+    """Expect no match to be lost after the largest pages, nor between pages of other lists, where there are many."""
+    for walk in (above := await _walks_above_maximum(bench))[1:]:
+        await _expect_none_lost_if_repeatable(bench, walk, above[0])
+    for by in others:
         with suppress(UnverifiableError):  # the check judges smaller catalogs of these
             query = next(iter((await by.vocabulary()).broad(1)), "anything")
             _expect_none_lost(by, await by.server.whole(query, _SEVERAL), await by.server.whole(query))
@@ -214,7 +235,7 @@ async def _expect_none_lost_if_repeatable(bench: Bench, walk: Walk, whole: Walk)
         _expect_none_lost(bench, walk, whole)
     except ViolationError:
         again = await bench.server.walk(walk.query, walk.limit, most=len(walk.pages))
-        if again.keys == walk.keys and (await bench.server.whole(walk.query)).keys == whole.keys:
+        if again.keys == walk.keys and (await bench.server.whole(walk.query, whole.limit)).keys == whole.keys:
             raise  # otherwise, deterministic finds it
 
 
@@ -272,7 +293,7 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
 @server_check(
     title="No match is on two pages of a search",
     sends="A query in pages of several sizes, also with limits that change from page to page; the same on a fixture's"
-    " catalog of 120 tools; generated queries and limits.",
+    " catalog of 120 tools, there also with limits above the largest page; generated queries and limits.",
     passes="The pages of one search have no tool in common.",
     methods=EVERY_METHOD,
 )
@@ -294,6 +315,8 @@ async def pages_disjoint(bench: Bench) -> None:
     if bench.first_cell and bench.may_serve("large"):
         async with bench.serving("large") as large:
             await judge_read_on(large)
+            for walk in await _walks_above_maximum(large):
+                judge(walk)
     await judge_walks(bench, judge)
 
 
@@ -441,8 +464,9 @@ async def deterministic(bench: Bench) -> None:
 
 @server_check(
     title="`limit` changes only where pages end",
-    sends="A query with limits from 1 to more than its number of matches; an item's key with limits 1 and 2 and in"
-    " large pages; generated queries and limits.",
+    sends="A query with limits from 1 to more than its number of matches, and on a fixture's catalog of 120 tools with"
+    " limits above the largest page; an item's key with limits 1 and 2 and in large pages; generated queries and"
+    " limits.",
     passes="Each first page is a prefix of the full sequence; small pages together contain what large ones do.",
     methods=EVERY_METHOD,
 )
@@ -486,8 +510,23 @@ async def limit_only_cuts(bench: Bench) -> None:
             fault_of_paging = bool(set(other.keys) - set(small.keys))
             message = f"a search with limit 1 ends without {sorted(lost)}, which match with a larger limit"
             bench.expect(fault_of_paging, small.last, message, case=small.case)
+    if bench.first_cell and bench.may_serve("large"):
+        async with bench.serving("large") as large:
+            await _expect_none_lost_above_maximum(large)
     await _expect_none_lost_of_name(bench)
     await explore_walks(bench, judge_walk)
+
+
+async def _expect_none_lost_above_maximum(bench: Bench) -> None:
+    """Expect searches with limits above the largest page not to end before others do."""
+    walks = await _walks_above_maximum(bench)
+    for walk in walks[1:]:
+        lost = set(walks[0].keys) - set(walk.keys) if walk.ended else set[str]()
+        if lost and walk.keys == walks[0].keys[: len(walk.keys)]:  # otherwise, pages-complete finds the gap
+            again = await bench.server.walk(walk.query, walk.limit, most=len(walk.pages))
+            bench.applies(again.keys == walk.keys, _DIFFER)
+            message = f"a search with limit {walk.limit} ends without {sorted(lost)}, which match with a smaller limit"
+            bench.expect(False, walk.last, message, case=walk.case)
 
 
 async def _expect_none_lost_of_name(bench: Bench) -> None:
@@ -579,16 +618,17 @@ async def cursor_repeated(bench: Bench) -> None:
 @server_check(
     title="An altered cursor is refused",
     sends="A genuine cursor with one character changed, at each of several positions; cut, doubled or extended; in"
-    " another spelling of base64; with the case of its letters swapped; without its signature, if it is a JWT; or with"
-    " the numbers in it raised or lowered.",
+    " another spelling of base64; with the case of its letters swapped; without its signature, if it is a JWT; with the"
+    " numbers in it raised or lowered; or with a punctuation mark and another part before or after it, as in a URL.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
 async def cursor_tampered(bench: Bench) -> None:
     def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
+        cursor = good["cursor"]
         return [
             ({**good, "cursor": altered}, f"a genuine cursor {how} ({altered[:80]!a})")
-            for altered, how in _alterations(good["cursor"])
+            for altered, how in (*_alterations(cursor), *bench.share(_parted(cursor)))
         ]
 
     while True:
@@ -641,6 +681,14 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
         yield from ((raised, f"with {numbers} {how}") for raised, numbers in _raised(cursor, more))
+
+
+def _parted(cursor: str) -> Iterator[tuple[str, str]]:
+    """Yield cursors as parts of longer texts, which a server may read like a URL, a path or a list."""
+    for mark in _SEPARATORS:
+        yield f"{cursor}{mark}AAAA", f"with {mark!r} and a suffix"
+        yield f"AAAA{mark}{cursor}", f"with a prefix and {mark!r}"
+    yield from ((f"{cursor}{mark}", f"with {mark!r} appended") for mark in "/,;:#?&")
 
 
 def _exchanged(cursor: str) -> Iterator[tuple[str, str]]:

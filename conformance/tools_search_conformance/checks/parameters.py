@@ -596,8 +596,8 @@ async def limit_honored(bench: Bench) -> None:
 
 @server_check(
     title="A `limit` above the server's maximum is reduced without an error",
-    sends="A tool's name with limits from 21 to 2^53 - 1, round ones and many next to powers of two; second pages with"
-    " the largest, and with 2^31 - 1.",
+    sends="A tool's name with limits from 21 to 2^53 - 1, round ones and many next to powers of two, and with"
+    " `maxLimit` and one more; second pages with the largest, and with 2^31 - 1.",
     passes="A result for each, with tools wherever a small limit returns some.",
     methods=EVERY_METHOD,
 )
@@ -614,7 +614,9 @@ async def limit_clamped(bench: Bench) -> None:
 
     query = await bench.key_query()
     few = await bench.server.first(query, limit=3)
-    await bench.each(bench.some(_LARGE_LIMITS, 4), serve)
+    most = integer((await bench.server.settings()).get("maxLimit")) or 0
+    limits = [*bench.some(_LARGE_LIMITS, 4), *((most, most + 1) if 0 < most < _LARGEST else ())]
+    await bench.each([*dict.fromkeys(limits)], serve)
     for bits in (53, 31):  # a server may overflow when it adds the page's position
         if (second := await _second_page(bench)) is None:
             return

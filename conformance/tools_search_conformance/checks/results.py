@@ -11,12 +11,13 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
+from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, once, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
 from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in, primitive_of
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text
 from tools_search_conformance.wire.eras import DECLARED, MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -31,6 +32,16 @@ _VIEWS: Final[tuple[tuple[int | None, int], ...]] = ((1, 0), (3, 0), (6, 0), (No
 
 Negative numbers count from the number of matches: that is a last page with one tool.
 """
+_COUNTS: Final = re.compile(
+    r"\b_?(?:(?:total|count|hit|matche?|found|result)(?:s|ed)?|(?:total|num(?:ber)?_?(?:of)?|match|result|hit|tool|item|"
+    r"resource|template|prompt)s?_?(?:total|count|hit|match(?:e|es)?|found|result|tool|item|resource|template|prompt)s?)"
+    r"\b",
+    re.IGNORECASE,
+)
+"""Names of members that hold a number of matches, in any part of a path, such as `total`, `hits` or `matchCount`."""
+_COUNT_IN_WORDS: Final = re.compile(
+    r"(?<![\w.-])([0-9]{1,9}) (?:\w+ ){0,3}(?:tool|match|result|hit|item|resource|template|prompt)"
+)
 _CACHE_MEMBERS: Final = {
     "type": "object",
     "required": ["ttlMs", "cacheScope"],
@@ -213,10 +224,11 @@ async def hit_metadata(bench: Bench) -> None:
 
 @server_check(
     title="Only `tools` reveals the number of matches",
-    sends="Queries, if possible with different numbers of matches, with several limits and without one; first, second"
-    " and last pages; on a fixture, other catalogs too.",
+    sends="Queries, if possible with different numbers of matches, with several limits and without one, and without a"
+    " match; first, second and last pages; on a fixture, other catalogs too.",
     passes="No member of the results or of hit metadata always equals the number of matches or of remaining matches: as"
-    " a number, in a text, as the length of an array, or as the sum of an object.",
+    " a number, in a text, as the length of an array, or as the sum of an object. No member with a name or text of a"
+    " count, such as `total`, does so only on pages that contain all matches, or none.",
     methods=EVERY_METHOD,
 )
 async def no_match_count(bench: Bench) -> None:
@@ -225,6 +237,7 @@ async def no_match_count(bench: Bench) -> None:
     words = Vocabulary(items, bench.primitive.key).broad(12)
     several = [" ".join(words[:count]) for count in (2, 4, 8)]
     totals = await _totals(bench, [*words, *several])
+    await _expect_no_count_on_whole_pages(bench, words, [page for views in totals.values() for page in views if page])
     if len(totals) < 2 and bench.profile == "fixture" and bench.primitive is TOOLS:
         async with bench.serving("large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
@@ -271,6 +284,31 @@ def _expect_no_count(bench: Bench, pages: Sequence[tuple[int, int, Page]], posit
             bench.require(not everywhere, same, pages[0][2].exchange)
         for _, _, page in pages:
             bench.expect(not everywhere, page.exchange, f"the result reveals {what} in {held}")
+
+
+async def _expect_no_count_on_whole_pages(bench: Bench, queries: Sequence[str], others: Sequence[Page]) -> None:
+    """Expect that no count of all matches is on pages that contain them all, or none, if it is on no other page.
+
+    There it also equals the length of the page, so only members count whose names or texts say what they are.
+    """
+    elsewhere = {place for page in others for place, _ in _counted(page)}
+    limit = await bench.server.large_limit()
+    for query in (NONSENSE, *bench.some(queries, 1)) if others else ():
+        with suppress(UnverifiableError):  # no-match-empty judges whether a search without a match may fail
+            page = await bench.server.page(query, limit=limit)
+            if page.next_cursor is None:
+                held = {place for place, number in _counted(page) if number == len(page.items)} - elsewhere
+                message = f"a page with all {len(page.items)} matches reveals their number in {', '.join(sorted(held))}"
+                bench.expect(not held, page.exchange, message, case=f"query {query!r}, limit {limit}")
+
+
+def _counted(page: Page) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers that a search adds to its items and whose name or text says that they count something."""
+    for path, number in _added(page):
+        if path.startswith("result.") and _COUNTS.search(path, len("result.")):
+            yield re.sub(r"\[\d+\]", "", path), number
+    added = {name: value for name, value in (page.exchange.result or {}).items() if name not in _OF_ANOTHER_MEANING}
+    yield from (("a text", int(found[1])) for found in _COUNT_IN_WORDS.finditer(json_text(added)))
 
 
 async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | None]]:
