@@ -168,6 +168,13 @@ def test_a_client_that_never_searches_gets_no_verdict_but_what_to_do(
     assert 'failures="0"' in (tmp_path / "conformance-report" / "junit.xml").read_text()
 
 
+def test_a_client_whose_cursors_are_no_strings_is_no_fault_of_the_suite(run: Run, target: Command):
+    argv = target("miniature_client", "--fault", "cursors-in-arrays", "--without", "primitives")
+    result = run("--effort", "quick", "--cell", "stdio-2026", "--", *argv)
+    assert result.exit_code == 1, result.output
+    assert "ERROR" not in result.output
+
+
 def test_a_client_that_leaves_even_a_single_rule_unverified_gets_no_verdict_but_a_bad_one_in_a_strict_run(
     run: Run, target: Command, tmp_path: Path
 ):

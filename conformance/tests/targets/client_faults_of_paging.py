@@ -91,6 +91,12 @@ class PageWithoutValidToolsEnds(Client):
         return super().is_last(page) or not self.listed_some
 
 
+class CursorsInArrays(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        params = super().next_params(query, cursor)
+        return {**params, "cursor": [params["cursor"]]}
+
+
 class NullCursorSent(Client):
     """Takes `null` for a cursor, once."""
 

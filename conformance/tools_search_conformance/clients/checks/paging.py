@@ -538,7 +538,7 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
         async with bench.connected(Script(search=pages)) as session:
             await session.search_all("fold a crane")
         case = f"the client sent the cursors {session.followed}"
-        if set(issued[:-1]) <= set(session.followed):
+        if all(cursor in session.followed for cursor in issued[:-1]):  # a client may send anything as a cursor
             right = "" in session.followed or not await _reads(bench, len(issued) + 1)
             bench.require(not right or bool(session.followed), ONE_PAGE, session.latest)
             session.expect(right, "the client took an empty nextCursor for the end of the search", case=case)
