@@ -2,8 +2,9 @@
 
 * The resources of an `MCPServer` by URI (`MCPServer._resource_manager._resources`), to check a file's size before
   reading it: the SDK reads whole files and lists them without a size.
+* The bus on which an `MCPServer` publishes `ctx.notify_resource_updated` (`MCPServer._subscriptions`).
 
-A canary test fails when the SDK changes.
+A canary test for each fails when the SDK changes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mcp.server import MCPServer
+from mcp.server import MCPServer, Server
 from mcp.server.mcpserver.resources import FileResource
+from mcp.server.subscriptions import SubscriptionBus
 
 
 def file_of(server: MCPServer[Any], uri: str) -> Path | None:
@@ -20,3 +22,8 @@ def file_of(server: MCPServer[Any], uri: str) -> Path | None:
     resources: dict[str, Any] = getattr(getattr(server, "_resource_manager", None), "_resources", {})
     found = resources.get(uri)
     return found.path if isinstance(found, FileResource) else None
+
+
+def bus_of(server: MCPServer[Any] | Server[Any]) -> SubscriptionBus | None:
+    """Return the bus on which `server` publishes changes, or `None` if it is not an `MCPServer`."""
+    return getattr(server, "_subscriptions", None) if isinstance(server, MCPServer) else None

@@ -31,10 +31,11 @@ import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent, SubscriptionBus
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_types import InputRequiredResult
 
-from mcp_ext_search_primitives._sdk import file_of
+from mcp_ext_search_primitives._sdk import bus_of, file_of
 from mcp_ext_search_primitives.index import Definition
 
 logger = logging.getLogger(__name__)
@@ -87,7 +88,11 @@ class Contents:
     """Seconds that searches wait for content, from the time that it was requested, before they continue without it."""
 
     max_age: float = 300.0
-    """Seconds after which a resource is reread. A changed definition causes an immediate reread."""
+    """Seconds after which a resource is reread. A changed definition or a `ResourceUpdated` causes an immediate
+    reread."""
+
+    subscriptions: SubscriptionBus | None = None
+    """Where the server publishes `ResourceUpdated` events; by default, the bus of an `MCPServer`."""
 
     def __post_init__(self) -> None:
         for bound in ("max_resources", "max_size", "max_chars", "max_total_chars"):
@@ -115,7 +120,14 @@ class _Kept:
     text: str = ""
     digest: str = ""
     read_at: float = -math.inf
+    """When the latest completed read began."""
+    updated_at: float = -math.inf
     wanted_at: float = 0.0
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it has never been read, or may have changed since its latest read began."""
+        return self.updated_at >= self.read_at
 
 
 class ContentStore:
@@ -126,7 +138,8 @@ class ContentStore:
         unknown -> queued       a search finds it in its caller's list (`_want`)
         queued -> being read    fewer than `_READS_AT_ONCE` reads are running
         being read -> read      the read ends, fails or takes too long
-        read -> queued          its definition has changed, or it was read more than `max_age` ago
+        being read -> queued    it was updated in the meantime, and a search has wanted it since (`_keep`)
+        read -> queued          its definition has changed, it was updated, or it was read more than `max_age` ago
         read -> unknown         too many are kept, or no search has wanted it for `max_age`
     """
 
@@ -156,7 +169,14 @@ class ContentStore:
             if not isinstance(server, MCPServer):
                 raise ValueError(f"{lowlevel.name!r} is a low-level Server: pass a function with Contents(read=...)")
             self._server, self._read = server, partial(_own_text, server)
+        bus = self._contents.subscriptions or bus_of(server)
+        if bus is not None:
+            bus.subscribe(self._note_event)
         lowlevel.lifespan = self._reading_during(lowlevel.lifespan)
+
+    def _note_event(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated) and (kept := self._kept.get(event.uri)) is not None:
+            kept.updated_at = monotonic()
 
     def _reading_during(
         self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]]
@@ -190,8 +210,7 @@ class ContentStore:
         """
         self._want(items)
         if self._wakes and not self.is_settled:
-            for wake in self._wakes:
-                wake.set()
+            self._wake()
             with anyio.move_on_after(self._asked_at + self._contents.wait - monotonic()):
                 while not self.is_settled:
                     self._settled = self._settled or anyio.Event()
@@ -211,17 +230,23 @@ class ContentStore:
                 readable[uri] = text
         return readable
 
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake.set()
+
     def _want(self, items: Mapping[str, Definition]) -> None:
         now, was_settled = monotonic(), self.is_settled
         for uri, item in islice(items.items(), self._contents.max_resources):
-            if uri in self._queue or uri in self._under_way or not _is_textual(item):
+            if not _is_textual(item):
                 continue
             kept = self._kept.setdefault(uri, _Kept(item))
             kept.wanted_at = now
             self._kept.move_to_end(uri)
-            if kept.definition != item or now - kept.read_at > self._contents.max_age:
-                # Searches always wait for new resources, but only once for rereads.
-                if was_settled or kept.read_at == -math.inf:
+            if uri in self._queue or uri in self._under_way:
+                continue
+            if kept.definition != item or kept.is_outdated or now - kept.read_at > self._contents.max_age:
+                # Searches always wait for new and updated resources, but only once for other rereads.
+                if was_settled or kept.is_outdated:
                     self._asked_at = now
                 kept.definition = item
                 self._queue[uri] = item
@@ -310,8 +335,11 @@ class ContentStore:
             return
         text = text if self._chars - len(kept.text) + len(text) <= self._contents.max_total_chars else ""
         self._chars += len(text) - len(kept.text)
-        kept.text, kept.read_at = text, monotonic()
+        kept.text, kept.read_at = text, self._under_way[uri]
         kept.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if kept.is_outdated and kept.wanted_at >= kept.updated_at:  # a search waits for the new text
+            self._queue[uri] = kept.definition
+            self._wake()
 
 
 async def _own_text(server: MCPServer[Any], uri: str) -> str | None:

@@ -17,7 +17,9 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resources import FileResource, FunctionResource, TextResource
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated
 from mcp_ext_search_primitives import RESOURCES
 from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_search_primitives.contents import Contents, ContentStore
@@ -162,6 +164,83 @@ async def test_content_that_changes_is_read_again_once_it_is_old_or_its_definiti
         described[0] = resource.description = "two"
         assert await found(client, "copy") == ["notes://today"]
         assert await found(client, "edition") == []
+
+
+async def test_content_is_read_again_at_the_next_search_once_the_server_has_announced_its_update(
+    connect: Connect,
+) -> None:
+    texts, reads = {"notes://today": "first edition", "notes://monday": "mail"}, list[str]()
+
+    def read(uri: str) -> str:
+        reads.append(uri)
+        return texts[uri]
+
+    mcp = MCPServer[Any]("notes")
+    for uri in texts:
+        mcp.add_resource(FunctionResource(uri=uri, name=uri[-6:], fn=partial(read, uri)))
+
+    @mcp.tool()
+    async def edit(uri: str, text: str, ctx: Context[Any, Any]) -> None:
+        texts[uri] = text
+        await ctx.notify_resource_updated(uri)
+
+    async with connect(searching(mcp)) as client:
+        assert await found(client, "edition") == ["notes://today"]
+        await client.call_tool("edit", {"uri": "notes://today", "text": "second copy"})
+        await client.call_tool("edit", {"uri": "notes://nowhere", "text": "unknown"})
+        assert await found(client, "copy") == ["notes://today"]
+        assert await found(client, "edition") == []
+    assert reads == ["notes://today", "notes://monday", "notes://today"]
+
+
+async def test_a_low_level_server_announces_updates_of_content_on_its_own_bus(
+    offering: Offering, connect: Connect
+) -> None:
+    texts, bus = ["first edition"], InMemorySubscriptionBus()
+
+    async def read(_uri: str) -> str | None:
+        return texts[0]
+
+    server = offering(resources=[{"uri": "a:b", "name": "c"}])
+    async with connect(searching(server, read=read, subscriptions=bus)) as client:
+        assert await found(client, "edition") == ["a:b"]
+        texts[0] = "second copy"
+        await bus.publish(ResourcesListChanged())
+        assert await found(client, "copy") == []
+        await bus.publish(ResourceUpdated("a:b"))
+        assert await found(client, "copy") == ["a:b"]
+
+
+async def test_an_update_during_a_read_has_the_content_read_once_more_for_the_search_that_waits() -> None:
+    began, goes_on, reads = anyio.Event(), anyio.Event(), list[str]()
+    bus = InMemorySubscriptionBus()
+
+    async def read(uri: str) -> str | None:
+        reads.append(uri)
+        if len(reads) > 1:
+            return "second"
+        began.set()
+        await goes_on.wait()
+        return "first"
+
+    store = ContentStore(Contents(read=read, wait=5.0, subscriptions=bus))
+    server = Server[Any]("changing")
+    store.attach(server, server)
+    items, texts = {"a:b": {"uri": "a:b", "name": "x"}}, list[str]()
+
+    async def search() -> None:
+        texts.extend(own.text for own in (await store.read_of(items)).values())
+
+    with anyio.fail_after(10):
+        async with server.lifespan(server), anyio.create_task_group() as tasks:
+            tasks.start_soon(search)
+            await began.wait()
+            await bus.publish(ResourceUpdated("a:b"))
+            tasks.start_soon(search)
+            await anyio.wait_all_tasks_blocked()
+            goes_on.set()
+    assert texts == ["second", "second"]
+    assert len(reads) == 2
 
 
 async def test_changed_content_is_added_to_the_index_that_was_used_last(connect: Connect) -> None:
