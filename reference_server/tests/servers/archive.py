@@ -8,6 +8,7 @@ The file is read again for each request. Its members, all optional:
     page        how many of these it lists in a page; all by default
     count       how many resources it lists in place of these, made when they are asked for, in pages
     texts       what resources say, by URI; `null` reads as a blob
+    updated     the resources whose updates `announce` announces to those that have subscribed, in place of new lists
     settings    what it advertises of its searches
     found       the answers of its searches, by method: definitions in any order, whatever the query
     faults      by method, method and cursor (`prompts/list 2`), or URI that is read: `endless`, `exit`, `mute`, the
@@ -43,7 +44,8 @@ PIECE = "all work and no play " * 5_000
 
 def capabilities(spec: dict[str, Any]) -> dict[str, Any]:
     announces = {"listChanged": not spec.get("quiet")}
-    offered: dict[str, Any] = {"tools": announces, "resources": announces, "prompts": announces}
+    resources = announces | ({"subscribe": True} if "updated" in spec else {})
+    offered: dict[str, Any] = {"tools": announces, "resources": resources, "prompts": announces}
     if (settings := spec.get("settings")) is not None:
         offered["extensions"] = {EXTENSION: settings}
         offered["experimental"] = {EXTENSION: settings}
@@ -81,6 +83,12 @@ def answer(spec: dict[str, Any], method: str, params: dict[str, Any]) -> dict[st
             return {"protocolVersion": version, "capabilities": capabilities(spec), "serverInfo": info}
         case "server/discover":
             return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities(spec), **hints}
+        case "resources/subscribe":
+            SUBSCRIBED.add(params["uri"])
+            return {}
+        case "resources/unsubscribe":
+            SUBSCRIBED.discard(params["uri"])
+            return {}
         case "resources/read":
             text = spec.get("texts", {}).get(params["uri"], "")
             content = {"uri": params["uri"], **({"blob": "AAAA"} if text is None else {"text": text})}
@@ -97,6 +105,25 @@ def answer(spec: dict[str, Any], method: str, params: dict[str, Any]) -> dict[st
             return {member: listed[start:end], **({"nextCursor": str(end)} if end < len(listed) else {}), **hints}
         case _:
             return {}
+
+
+def announce(spec: dict[str, Any]) -> None:
+    for uri in spec.get("updated", ()):
+        for stream, wanted in STREAMS.items():
+            if uri in wanted.get("resourceSubscriptions", ()):
+                meta = {"io.modelcontextprotocol/subscriptionId": stream}
+                send(method="notifications/resources/updated", params={"uri": uri, "_meta": meta})
+        if spec.get("legacy") and uri in SUBSCRIBED:
+            send(method="notifications/resources/updated", params={"uri": uri})
+    if "updated" in spec:
+        return
+    for stream in STREAMS:
+        meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": stream}}
+        for kind in ("tools", "resources", "prompts"):
+            send(method=f"notifications/{kind}/list_changed", params=meta)
+    if spec.get("legacy"):
+        for kind in ("tools", "resources", "prompts"):
+            send(method=f"notifications/{kind}/list_changed")
 
 
 def take(message: dict[str, Any]) -> None:
@@ -118,13 +145,7 @@ def take(message: dict[str, Any]) -> None:
     elif faulty:
         misbehave(faults[faulty[0]], message["id"])
     elif method == "tools/call":
-        for stream in STREAMS:
-            meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": stream}}
-            for kind in ("tools", "resources", "prompts"):
-                send(method=f"notifications/{kind}/list_changed", params=meta)
-        if spec.get("legacy"):
-            for kind in ("tools", "resources", "prompts"):
-                send(method=f"notifications/{kind}/list_changed")
+        announce(spec)
         send(id=message["id"], result={"resultType": "complete", "content": []})
     else:
         result = answer(spec, method, params)
@@ -132,5 +153,6 @@ def take(message: dict[str, Any]) -> None:
 
 
 STREAMS: dict[Any, dict[str, Any]] = {}
+SUBSCRIBED: set[str] = set()
 for line in sys.stdin:
     take(json.loads(line))

@@ -18,7 +18,7 @@ from mcp_ext_tools_search.client import TOOLS_SEARCH
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
-from tools_search_server.upstreams import resource_texts
+from tools_search_server.upstreams import notifications, resource_texts
 
 pytestmark = pytest.mark.anyio
 
@@ -240,3 +240,56 @@ async def test_reading_is_given_up_after_its_time(
             assert await found_in_the_end(client, "zeppelins") == ["good:1"]
             while "reading took more than 2 s" not in caplog.text:
                 await found(client, "zeppelins")
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_a_resource_is_read_again_soon_after_its_server_has_announced_an_update_and_no_other_is(
+    gateway_over: Any, tmp_path: Path, legacy: bool
+) -> None:
+    texts = {"good:1": "first edition", "good:2": "mail"}
+    spec: dict[str, Any] = {"legacy": legacy, "resources": list(map(resource, texts)), "updated": ["good:1"]}
+    with anyio.fail_after(60):
+        async with gateway_over(**spec, texts=texts) as client:
+            assert await found_in_the_end(client, "edition") == ["good:1"]
+            # The end of a caller's own subscription does not end the gateway's.
+            async with client.listen(resource_subscriptions=["gateway://archive/good:1"]):
+                pass
+            for text in ("second copy", "third print"):
+                entry(tmp_path, **spec, texts=texts | {"good:1": text})
+                await client.call_tool("archive__announce", {})
+                assert await found_in_the_end(client, text) == ["good:1"]
+            assert await found(client, "edition") == []
+    reads = [line for line in requests(tmp_path) if line.startswith("resources/read")]
+    assert [*reads[:2], *{*reads[2:]}] == ["resources/read good:1", "resources/read good:2", "resources/read good:1"]
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_of_many_resources_the_first_are_subscribed_to_and_a_flood_of_updates_causes_few_readings(
+    gateway_over: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, legacy: bool
+) -> None:
+    monkeypatch.setattr(resource_texts, "_MAX_FOLLOWED", 3)
+    uris = [f"good:{number}" for number in range(50)]
+    spec: dict[str, Any] = {"legacy": legacy, "resources": list(map(resource, uris)), "updated": uris}
+    with anyio.fail_after(60):
+        async with gateway_over(**spec, texts={"good:2": "first edition"}) as client:
+            assert await found_in_the_end(client, "edition") == ["good:2"]
+            entry(tmp_path, **spec, texts={"good:2": "second copy"})
+            for _ in range(50):
+                await client.call_tool("archive__announce", {})
+            assert await found_in_the_end(client, "copy") == ["good:2"]
+    log = requests(tmp_path)
+    reads = [line for line in log if line.startswith("resources/read")]
+    assert {*reads[50:]} <= {f"resources/read good:{number}" for number in range(3)}
+    assert reads.count("resources/read good:2") <= 3
+    subscribed = sorted(line for line in log if line.startswith("resources/subscribe"))
+    assert subscribed == ([f"resources/subscribe good:{number}" for number in range(3)] if legacy else [])
+
+
+async def test_a_server_that_does_not_answer_a_subscription_has_its_resources_read(
+    gateway_over: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "_SUBSCRIBE_SECONDS", 0.5)
+    spec: dict[str, Any] = {"legacy": True, "resources": [resource("good:1")], "texts": {"good:1": "zeppelins"}}
+    with anyio.fail_after(60):
+        async with gateway_over(**spec, updated=[], faults={"resources/subscribe": "mute"}) as client:
+            assert await found_in_the_end(client, "zeppelins") == ["good:1"]

@@ -1,4 +1,4 @@
-"""Notifications from one upstream about changes of its lists, and of resources to which callers subscribe.
+"""Notifications from one upstream about changes of its lists and of single resources.
 
 A legacy server sends them unsolicited on the connection. For a modern one, this module opens streams (MCP 2026-07-28,
 `subscriptions/listen`), and reopens lost streams after increasing pauses.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ _SUBSCRIBE_SECONDS: Final = 10
 _REST_SECONDS: Final = 10
 """Pause in subscriptions to a server that did not accept one in time, since a caller may request a thousand."""
 
-_RESTORED_AT_ONCE: Final = 16
+_SUBSCRIBED_AT_ONCE: Final = 16
 
 _LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
     ToolListChangedNotification: ToolsListChanged(),
@@ -154,13 +154,15 @@ class ResourceSubscriptions:
     Args:
         server: The server's name.
         on_update: Called with the URI of each resource that has changed, or may have changed during a lost connection.
+        is_watched: Returns whether the gateway itself is subscribed to a resource on the current legacy connection.
     """
 
-    def __init__(self, server: str, on_update: Callable[[str], None]) -> None:
+    def __init__(self, server: str, on_update: Callable[[str], None], is_watched: Callable[[str], bool]) -> None:
         self._server = server
         self._on_update = on_update
+        self._is_watched = is_watched
         self._followed: dict[str, _Followed] = {}
-        self._limiter = anyio.CapacityLimiter(_RESTORED_AT_ONCE)
+        self._limiter = anyio.CapacityLimiter(_SUBSCRIBED_AT_ONCE)
         self._rests_until = -math.inf
         self._connection: tuple[Client, TaskGroup] | None = None
 
@@ -195,9 +197,7 @@ class ResourceSubscriptions:
 
     def note_update(self, uri: str) -> None:
         """Handle the server's announcement that `uri` has changed, which may be part of a subscribed resource."""
-        # A server may announce a part of the resource to which it has accepted a subscription.
-        parents = [wanted for wanted in self._followed if uri.startswith(wanted.rstrip("/") + "/")]
-        for wanted in [uri] if uri in self._followed else parents:
+        for wanted in _updated_by(uri, self._followed):
             self._on_update(wanted)
 
     async def keep(self, client: Client) -> None:
@@ -259,7 +259,7 @@ class ResourceSubscriptions:
     def _close(self, uri: str, followed: _Followed) -> None:
         if followed.stream is not None:
             followed.stream.cancel()
-        elif followed.is_open and self._connection is not None:
+        elif followed.is_open and self._connection is not None and not self._is_watched(uri):
             client, tasks = self._connection
             tasks.start_soon(self._unsubscribe, client, uri, followed)
             return
@@ -300,3 +300,75 @@ class ResourceSubscriptions:
                         raise
                     logger.debug("%s: the subscription to %r was lost: %s", self._server, uri, error)
                 await retries.pause()
+
+
+class WatchedResources:
+    """Resources of one connected server to which the gateway itself subscribes.
+
+    Args:
+        client: The connection.
+        tasks: The task group of the connection.
+        on_update: Called with the URI of each that has changed. Changes during a lost stream are missed.
+    """
+
+    def __init__(self, client: Client, tasks: TaskGroup, on_update: Callable[[str], None]) -> None:
+        self._client = client
+        self._tasks = tasks
+        self._on_update = on_update
+        self.uris: frozenset[str] = frozenset()
+        self._limiter = anyio.CapacityLimiter(_SUBSCRIBED_AT_ONCE)
+        self._stream = anyio.CancelScope()
+
+    async def follow(self, uris: Iterable[str]) -> None:
+        """Watch these resources from now on. The server may refuse, or not accept in time."""
+        wanted, offered = frozenset(uris), self._client.server_capabilities.resources
+        new, self.uris = wanted - self.uris, wanted
+        if offered is None or not offered.subscribe or not new:
+            return
+        with anyio.move_on_after(_SUBSCRIBE_SECONDS):
+            if is_modern(self._client):
+                self._stream.cancel()
+                self._stream = await self._tasks.start(self._listen, wanted)
+                return
+            async with anyio.create_task_group() as requests:
+                for uri in new:
+                    requests.start_soon(self._subscribe, uri)
+
+    async def _subscribe(self, uri: str) -> None:
+        async with self._limiter:
+            try:
+                await raw_request(self._client, "resources/subscribe", {"uri": uri}, seconds=None)
+            except MCPError as error:
+                logger.debug("changes of %r are not followed: %s", uri, error)
+
+    def note_update(self, uri: str) -> None:
+        """Handle an announcement on a legacy connection."""
+        for watched in {uri, *_updated_by(uri, self.uris)}:
+            self._on_update(watched)
+
+    async def _listen(self, uris: frozenset[str], *, task_status: TaskStatus[anyio.CancelScope]) -> None:
+        # One stream for all, because there can be many.
+        with anyio.CancelScope() as scope:
+            is_accepted, retries = False, Retries()
+            while True:
+                try:
+                    async with self._client.listen(resource_subscriptions=sorted(uris)) as events:
+                        if not is_accepted:
+                            task_status.started(scope)
+                        is_accepted = True
+                        async for event in events:
+                            if isinstance(event, ResourceUpdated):
+                                self.note_update(event.uri)
+                except (MCPError, SubscriptionLost) as error:
+                    logger.debug("changes of resources are not followed: %s", error)
+                    if not is_accepted:
+                        task_status.started(scope)
+                        return
+                await retries.pause()
+
+
+def _updated_by(uri: str, followed: Collection[str]) -> list[str]:
+    """Return the followed resources that an announced update concerns: `uri`, or else those that it is a part of."""
+    # A server may announce a part of the resource to which it has accepted a subscription.
+    parents = [wanted for wanted in followed if uri.startswith(wanted.rstrip("/") + "/")]
+    return [uri] if uri in followed else parents

@@ -12,6 +12,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, Final, cast
 
 import anyio
@@ -24,6 +25,7 @@ from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_server.upstreams.connection import Connection, Use
 from tools_search_server.upstreams.listing import Lists
+from tools_search_server.upstreams.notifications import WatchedResources
 from tools_search_server.upstreams.state import explained
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,15 @@ _ALL_SECONDS: Final = 60
 
 _AGAIN_SECONDS: Final = 600
 """How often to read everything again, since contents can change without notice."""
+
+_MAX_FOLLOWED: Final = 100
+"""Maximum resources of a server to subscribe to: the first in its list. Servers may watch a file for each."""
+
+_REST_SHARE: Final = 10
+"""Minimum pause before updated resources are read again, as a multiple of the time that the last reading took, because
+each reading makes a connection."""
+
+_MAX_REST_SECONDS: Final = 60
 
 _WAITED_SECONDS: Final = 2
 """How long searches wait for a server's texts after its first reading has begun: less than another gateway waits for
@@ -82,6 +93,10 @@ class ResourceTexts:
         self._waited_for_until = -math.inf
         self._server = server
         self._connection = connection
+        self._updated: set[str] = set()
+        """The resources whose update was announced since the last reading began."""
+        self._pause: anyio.CancelScope | None = None
+        self._rests_until = -math.inf
         self._changed = anyio.Event()
         self._read_as: dict[str, Resource] = {}
         """The resources that have been read, as listed at that time."""
@@ -99,6 +114,13 @@ class ResourceTexts:
         """Note that the list of resources might have changed."""
         self._changed.set()
 
+    def note_update(self, uri: str) -> None:
+        """Note that a resource might have changed. It is read again soon."""
+        if uri in self._read_as or uri == self._reading:
+            self._updated.add(uri)
+            if self._pause is not None:
+                self._pause.deadline = min(self._pause.deadline, self._rests_until)
+
     @property
     def is_incomplete(self) -> bool:
         """Whether the first reading has begun and not ended."""
@@ -109,19 +131,35 @@ class ResourceTexts:
         with anyio.CancelScope(deadline=self._waited_for_until):
             await self._has_read.wait()
 
-    async def keep_read(self, lists: Lists) -> None:
-        """Read the listed resources, and again those that change, until cancelled."""
+    async def keep_read(self, lists: Lists, watch: WatchedResources | None) -> None:
+        """Read the listed resources, and again those that change, until cancelled.
+
+        `watch` subscribes to some of them, so that updates are noticed sooner.
+        """
         if math.isinf(self._waited_for_until):
             self._waited_for_until = anyio.current_time() + _WAITED_SECONDS
+        everything_at = anyio.current_time() + _AGAIN_SECONDS
         while True:
+            if anyio.current_time() >= everything_at:
+                self._read_as.clear()  # nothing counts as read any more
+                everything_at = anyio.current_time() + _AGAIN_SECONDS
             # Before reading, so that a change during the reading causes another one.
             self._changed = anyio.Event()
-            await self._read_changed(cast("Mapping[str, Resource]", await lists.entries(RESOURCES)))
+            listed = cast("Mapping[str, Resource]", await lists.entries(RESOURCES))
+            if watch is not None:
+                await watch.follow(islice((uri for uri in listed if _may_have_text(listed[uri])), _MAX_FOLLOWED))
+            began = anyio.current_time()
+            if began >= self._rests_until:  # otherwise later, whatever else has changed
+                for uri in self._updated:
+                    self._read_as.pop(uri, None)
+                self._updated.clear()
+            await self._read_changed(listed)
             self._has_read.set()
-            with anyio.move_on_after(_AGAIN_SECONDS) as again:
+            now = anyio.current_time()
+            self._rests_until = max(self._rests_until, now + min(_REST_SHARE * (now - began), _MAX_REST_SECONDS))
+            deadline = min(self._rests_until if self._updated else math.inf, everything_at)
+            with anyio.CancelScope(deadline=deadline) as self._pause:
                 await self._changed.wait()
-            if again.cancelled_caught:
-                self._read_as.clear()  # nothing counts as read any more
 
     async def _read_changed(self, listed: Mapping[str, Resource]) -> None:
         self._keep({uri: text for uri, text in self.texts.items() if uri in listed})

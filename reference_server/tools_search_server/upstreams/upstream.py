@@ -64,7 +64,7 @@ from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAn
 from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
 from tools_search_server.upstreams.listing import Kind, Lists, TooManyToolsError
 from tools_search_server.upstreams.liveness import Liveness
-from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions
+from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions, WatchedResources
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstreams.resource_texts import MAX_READ_BYTES, ResourceTexts
 from tools_search_server.upstreams.state import (
@@ -173,7 +173,9 @@ class Upstream:
         """What else the connected server searches itself."""
         self.lists: Lists | None = None
         """Its prompts and resources, while it is connected or, for a lazy server, known."""
-        self.subscriptions = ResourceSubscriptions(self.name, lambda uri: self.on_event(self, ResourceUpdated(uri)))
+        self._watched: WatchedResources | None = None
+        """The resources whose texts are read again when they change."""
+        self.subscriptions = ResourceSubscriptions(self.name, self._note_update, self._is_watched)
         """The resources that callers subscribe to."""
         self.greeting = Greeting()
         """What it said about itself on the latest connection."""
@@ -342,7 +344,9 @@ class Upstream:
                 tasks.start_soon(self._read_when_doubted, kind, lists)
             tasks.start_soon(self._end_when_dead, client)
             if self.texts is not None and not self.searches.contents:
-                tasks.start_soon(self.texts.keep_read, lists)
+                self._watched = WatchedResources(client, tasks, self.texts.note_update)
+                # A lazy server is connected only for a while, so it is not worth subscribing.
+                tasks.start_soon(self.texts.keep_read, lists, self._watched if self._file is None else None)
             if self._file is not None:
                 tasks.start_soon(self._stop_when_unused, client, lists, self._file)
             await self._connection.ended.wait()
@@ -484,7 +488,7 @@ class Upstream:
 
     def _leave(self, kind: Literal["idle", "down"], reason: str = "") -> None:
         """Enter a state without a connection, in which the server has only its saved listing."""
-        self._client = self.delegated = None
+        self._client = self.delegated = self._watched = None
         self.searches = OfferedSearches()
         self._connection.ended.set()
         self._start_wanted = anyio.Event()  # a request that came before this state does not start the server again
@@ -651,10 +655,20 @@ class Upstream:
             self._are_tools_stale.set()
         elif isinstance(event, ResourceUpdated):
             self.subscriptions.note_update(event.uri)
+            if self._watched is not None:
+                self._watched.note_update(event.uri)
         elif self.lists is not None and (self.lists.forget(event) or is_certain):
             if self.texts is not None:
                 self.texts.note_change()
             self.on_event(self, event)
+
+    def _note_update(self, uri: str) -> None:
+        if self.texts is not None:
+            self.texts.note_update(uri)
+        self.on_event(self, ResourceUpdated(uri))
+
+    def _is_watched(self, uri: str) -> bool:
+        return self._watched is not None and uri in self._watched.uris
 
     def _announce_lists(self) -> None:
         """Report that its prompts and resources have appeared or disappeared."""
