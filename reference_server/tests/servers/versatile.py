@@ -1,6 +1,6 @@
-"""An MCP server on the SDK that does what servers do: `versatile.py FOLDER [[--legacy] --http PORT]`.
+"""An MCP server on the SDK that does what servers do: `versatile.py FOLDER [--searching] [[--legacy] --http PORT]`.
 
-Files in FOLDER record the effects of its tools.
+Files in FOLDER record the effects of its tools. With `--searching`, it serves all searches; one for "wait" never ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from mcp import MCPError
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
+from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_types import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -88,6 +90,25 @@ async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParam
             return await take_time(ctx, params)
 
 
+async def wait() -> None:
+    try:
+        (FOLDER / "waiting").touch()
+        await anyio.sleep_forever()
+    except BaseException:
+        (FOLDER / "cancelled").touch()
+        raise
+
+
+async def search(_ctx: ServerRequestContext[Any], query: str, _note: str | None) -> Answer:
+    if query == "wait":
+        await wait()
+    return Answer([], {})
+
+
+async def list_nothing(ctx: ServerRequestContext[Any], _: PaginatedRequestParams) -> dict[str, Any]:
+    return {ctx.method.partition("/")[0]: list[Any](), "ttlMs": 0, "cacheScope": "public"} | COMPLETE
+
+
 async def take_time(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
     match params.name:
         case "count":
@@ -95,12 +116,7 @@ async def take_time(ctx: ServerRequestContext[Any], params: CallToolRequestParam
                 await ctx.session.report_progress(step, 3, f"step {step}")
             return text("counted")
         case "wait":
-            try:
-                (FOLDER / "waiting").touch()
-                await anyio.sleep_forever()
-            except BaseException:
-                (FOLDER / "cancelled").touch()
-                raise
+            await wait()
         case "ask":
             if params.request_state == "asked" and params.input_responses:
                 return text("thanks")
@@ -140,6 +156,11 @@ async def main() -> None:
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(BUS))
     server.add_notification_handler("notifications/initialized", NotificationParams, remember)
+    if "--searching" in sys.argv:
+        server.add_request_handler("resources/list", PaginatedRequestParams, list_nothing)
+        server.add_request_handler("prompts/list", PaginatedRequestParams, list_nothing)
+        resources = ResourcesSearch(search=search, templates=search)
+        ToolsSearch(search=search, resources=resources, prompts=PromptsSearch(search=search)).install(server)
     draft = FOLDER / f"{os.getpid()}.draft"
     draft.write_text(str(os.getpid()))
     draft.replace(FOLDER / "pid")  # tests wait until the file exists, and read it then

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ import anyio.to_thread
 import pytest
 from clients import ToolListChanges, server_entry, text_of, with_token
 from mcp import Client, MCPError, StdioServerParameters
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, search_tools, server_settings
+from mcp_ext_tools_search.types import TOOLS, Primitive
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, Tool
 from tools_search_hosts import qualified_name
 from tools_search_server.access.principals import new_token, token_hash
@@ -378,3 +383,62 @@ async def test_one_that_so_many_ask_that_some_get_no_turn_is_asked_again(
                 await bounds.within(answer)
             done.set()
         assert await bounds.within(answer) == "answer"
+
+
+PATIENT = """
+from tools_search_server.__main__ import main
+from tools_search_server.upstreams import delegated_search
+
+delegated_search._BOUND_SECONDS = 60
+main()
+"""
+"""Runs a gateway that gives up no search by itself during a test."""
+
+
+@pytest.mark.parametrize(
+    ("primitive", "mode", "upstream"),
+    [
+        (TOOLS, "auto", "stdio"),
+        (TOOLS, "auto", "http"),
+        (RESOURCES, "legacy", "stdio legacy"),
+        (RESOURCE_TEMPLATES, "legacy", "http legacy"),
+        (PROMPTS, "legacy", "http"),
+    ],
+)
+async def test_a_search_that_its_caller_cancels_is_cancelled_at_the_server_that_searches(
+    servers: Any,
+    configuration: Any,
+    until: Any,
+    tmp_path: Path,
+    unused_tcp_port: int,
+    primitive: Primitive[Any],
+    mode: str,
+    upstream: str,
+) -> None:
+    transport, _, era = upstream.partition(" ")
+    entry = server_entry("versatile.py", tmp_path, "--searching", *(["--legacy"] if era else []))
+    with anyio.fail_after(60):
+        if transport == "http":
+            servers.start(*entry["args"], "--http", str(unused_tcp_port))
+            entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
+            while True:
+                try:
+                    await (await anyio.connect_tcp("127.0.0.1", unused_tcp_port)).aclose()
+                except OSError:
+                    await anyio.sleep(0.02)
+                else:
+                    break
+        file = configuration(upstream=entry | {"era": era or "auto"})
+        argv = ["-c", PATIENT, "--config", str(file), "--search", "resources,prompts", "--index-at-most", "0"]
+        target: Any = StdioServerParameters(command=sys.executable, args=argv, env=dict(os.environ))
+        if mode == "legacy":
+            process = servers.start(*argv, "--http", "127.0.0.1:0")
+            target = json.loads(await anyio.to_thread.run_sync(process.stdout.readline))["url"]
+        async with Client(target, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(search_tools, client, "wait", primitive=primitive))
+                await until((tmp_path / "waiting").exists)
+                assert not (tmp_path / "cancelled").exists()
+                tasks.cancel_scope.cancel()
+            await until((tmp_path / "cancelled").exists)
+            await search_tools(client, "other", primitive=primitive)
