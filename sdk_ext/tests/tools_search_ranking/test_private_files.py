@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,3 +35,37 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     with pytest.raises(failure):
         replace_private_file(file, b"second")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tools_search_ranking.private_files import replace_private_file
+
+while True:
+    replace_private_file(Path(sys.argv[1]), sys.argv[2].encode() * 32_000_000)
+"""
+
+
+def test_of_two_processes_one_of_which_is_killed_while_it_writes_a_whole_file_is_left_and_later_nothing_else(
+    tmp_path: Path,
+):
+    file = tmp_path / "file"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(file), letter]) for letter in "ab"]
+    deadline = time.monotonic() + 30
+    try:
+        while not (file.exists() and any(path != file for path in tmp_path.iterdir())):
+            assert time.monotonic() < deadline
+        content = file.read_bytes()
+        assert content.strip(content[:1]) == b""
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    for name in (".file.old", ".file.new", ".other.old"):
+        (tmp_path / name).touch()
+    for draft in [path for path in tmp_path.iterdir() if path.name not in ("file", ".file.new")]:
+        os.utime(draft, (0, 0))  # while another process may still be writing the new one
+    replace_private_file(file, b"c")
+    assert file.read_bytes() == b"c"
+    assert {path.name for path in tmp_path.iterdir()} == {"file", ".file.new", ".other.old"}

@@ -284,6 +284,7 @@ class VectorFile:
     def __init__(self, embedder: str, folder: str | PathLike[str]) -> None:
         self._embedder = embedder
         self.path = Path(folder) / f"vectors-{hashlib.sha256(embedder.encode()).hexdigest()[:32]}.bin"
+        self._logged: set[str] = set()
 
     def load(self) -> dict[bytes, Vectors]:
         """Return the stored vectors by the digests of their texts, or none if the file is missing or untrustworthy."""
@@ -296,16 +297,16 @@ class VectorFile:
                     raise ValueError("it is too large")
                 header = _Header.model_validate_json(file.readline(_MAX_HEADER_BYTES))
                 return self._read(header, file.read(_MAX_FILE_BYTES))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
             # A parser's message would repeat parts of the file.
             is_ours = type(error) is ValueError or isinstance(error, OSError)
-            logger.warning("ignoring %s: %s", self.path, error if is_ours else "it is damaged")
+            self._log(f"ignoring {self.path}: {error if is_ours else 'it is damaged'}")
             return {}
 
     def save(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Replace the stored vectors atomically, readable only by this user. If writing fails, log it.
+        """Replace the stored vectors atomically, readable only by this user. If writing fails, log it once.
 
         Args:
             vectors: Vectors by digest, all of the same length. If there are too many, the first are stored.
@@ -320,7 +321,13 @@ class VectorFile:
         try:
             replace_private_file(self.path, header.model_dump_json().encode() + b"\n" + body)
         except OSError as error:
-            logger.warning("cannot store vectors: %s", error)
+            # Without the file's name, which is another one for each attempt.
+            self._log(f"cannot store vectors in {self.path.parent}, so each start makes them again: {error.strerror}")
+
+    def _log(self, fault: str) -> None:
+        if fault not in self._logged:
+            logger.warning("%s", fault)
+        self._logged.add(fault)
 
     def _read(self, header: _Header, body: bytes) -> dict[bytes, Vectors]:
         if header.version != _VERSION or header.embedder != self._embedder:

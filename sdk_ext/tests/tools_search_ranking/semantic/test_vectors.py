@@ -131,12 +131,20 @@ def test_vectors_that_the_embedder_would_not_make_are_not_believed(
     assert meanings.texts == ["rent car", "limousine"]
 
 
-def test_a_folder_that_cannot_be_written_is_done_without(
+def test_a_folder_that_cannot_be_written_is_done_without_and_logged_once(
     embedder: Embedder, tools: list[Tool], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "taken").write_text("a file")
-    assert embedded(embedder, tools, tmp_path / "taken") == ["rent_car"]
-    assert "cannot store vectors" in caplog.text
+    folder = tmp_path / "taken"
+    folder.write_text("a file")
+    ranker = SemanticRanker(embedder, folder=folder)
+    few = ranker(tools[:1])
+    assert ranker.settle(SECONDS)
+    all_tools = ranker(tools)  # with more vectors to store
+    assert ranker.settle(SECONDS)
+    assert [hit.name for hit in few.search("rent car")] == ["rent_car"]
+    assert [hit.name for hit in all_tools.search("limousine")] == ["rent_car"]
+    [logged] = [record.getMessage() for record in caplog.records]
+    assert logged.startswith(f"cannot store vectors in {folder}, so each start makes them again: ")
 
 
 def test_work_that_takes_long_is_logged_with_what_is_left(
