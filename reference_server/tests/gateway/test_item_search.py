@@ -30,6 +30,7 @@ from tools_search_server.gateway import item_search
 from tools_search_server.gateway.gateway import GatewayOptions, Searched
 from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.upstreams import listing, resource_texts
+from tools_search_server.upstreams.lazy import Laziness
 
 pytestmark = pytest.mark.anyio
 
@@ -565,3 +566,35 @@ async def test_a_change_that_a_server_behind_two_gateways_does_not_announce_is_f
             archive("handbook", {**quiet, "prompts": []})
             while (await client.session.list_prompts()).prompts:  # noqa: ASYNC110 - a listing is the only thing to look at
                 await anyio.sleep(0.2)
+
+
+@pytest.mark.parametrize("searches_itself", [False, True])
+async def test_what_a_lazy_server_says_is_found_while_it_is_idle_and_after_the_gateway_starts_again(
+    archive: Any,
+    configuration: Any,
+    until: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    searches_itself: bool,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec, query, uri = (
+        (LIBRARY, "ulysses", "book:2") if searches_itself else (HANDBOOK, "vanished", "docs://returns.md")
+    )
+    file = configuration(shelf=archive("shelf", spec) | {"lazy": True})
+    options = GatewayOptions(20, 20, searched=frozenset({"contents"}), laziness=Laziness(idle_seconds=0.5))
+    with anyio.fail_after(60):
+        for _ in range(2):
+            program = gateway_program(file, Limits(), options)
+            async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as client:
+
+                async def found(client: Client = client) -> list[str]:
+                    return [item.uri for item in (await search_resources(client, query)).resources]
+
+                while f"gateway://shelf/{uri}" not in await found():  # noqa: ASYNC110 - a search is all there is to see
+                    await anyio.sleep(0.02)
+                if not searches_itself:
+                    await until([*(tmp_path / "cache").rglob("*.json")].__len__)
+                    await until(lambda program=program: program.health()["idle"] == 1)
+                assert f"gateway://shelf/{uri}" in await found()
+                program.on_stop()

@@ -52,8 +52,8 @@ from mcp.server.subscriptions import (
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
-from mcp_ext_tools_search.types import TOOLS
-from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
+from mcp_ext_tools_search.types import EXTENSION_ID, TOOLS
+from mcp_types import REQUEST_TIMEOUT, Implementation, ServerCapabilities, Tool
 from tools_search_hosts import EraChoice, ServerEntry
 from tools_search_hosts.counts import number_of
 from tools_search_hosts.endings import SESSION_LOST, answer_broke_off, connection_ended, session_lost
@@ -424,11 +424,14 @@ class Upstream:
         """Save a lazy server's listing, and stop the server when it has had no request for a while."""
         self._delays = attempt_delays()
         self._last_used = anyio.current_time()
-        if self.delegated is not None:  # a server with its own search cannot be known without a connection
+        # What a server finds itself cannot be known without a connection.
+        if self.delegated is not None or self.searches.by_kind:
             return
 
         def seconds_left() -> float:
-            if self._questions.is_busy or self.subscriptions.is_any_wanted or self._are_tools_missing(lists):
+            is_reading = self.texts is not None and self.texts.is_incomplete
+            is_busy = is_reading or self._questions.is_busy or self.subscriptions.is_any_wanted
+            if is_busy or self._are_tools_missing(lists):
                 self._last_used = anyio.current_time()
             return self._last_used + self._idle_seconds - anyio.current_time()
 
@@ -509,14 +512,20 @@ class Upstream:
         """Restore the server's saved listing."""
         saved = await anyio.to_thread.run_sync(file.load)
         await anyio.lowlevel.checkpoint()  # the thread is waited for even if the entry was changed or removed meanwhile
-        self._saved = saved
-        if saved is None:
+        if saved is None or self._is_more_searched(saved):
             return
+        self._saved = saved
         self.greeting = saved.greeting
         self.tools = {tool.name: tool for tool in saved.tools}
         logger.info("%s is idle: %s known from its last listing", self.name, number_of(len(saved.tools), "tool"))
         self._leave("idle")
         self._announce_lists()
+
+    def _is_more_searched(self, saved: SavedListing) -> bool:
+        """Return whether searches need more than the lists: the texts of its resources, or perhaps its own search."""
+        offered = saved.greeting.capabilities or ServerCapabilities()
+        may_search = EXTENSION_ID in {**(offered.extensions or {}), **(offered.experimental or {})}
+        return (self.reads_texts and offered.resources is not None) or (bool(self.searched) and may_search)
 
     @property
     def _saved_lists(self) -> Mapping[Kind, Sequence[Any]]:
