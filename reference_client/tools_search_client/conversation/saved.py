@@ -34,9 +34,12 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class SavedPart(BaseModel):
-    """A part of the saved text. Unknown members are rejected, so that nothing is lost unnoticed."""
+    """A part of the saved text. Unknown members are rejected, so that nothing is lost unnoticed.
 
-    model_config = ConfigDict(extra="forbid")
+    To save an object whose attributes have the same names, validate it.
+    """
+
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class SavedText(SavedPart):
@@ -104,11 +107,6 @@ class SavedTool(SavedPart):
     sent: SavedDefinition | None = None
     """What the model was sent, if different."""
 
-    @classmethod
-    def of(cls, tool: FoundTool) -> SavedTool:
-        """Return the saved form of a tool."""
-        return cls(name=tool.name, server=tool.server, tool=tool.tool, mode=tool.mode)
-
     def found(self) -> FoundTool:
         """Return the tool, without its hit metadata."""
         return FoundTool(self.name, self.server, self.tool, mode=self.mode)
@@ -164,10 +162,8 @@ class SavedConversation(SavedText):
         members["statistics"] = deepcopy(state.statistics)
         members["answered"] = sorted(state.answered, key=repr)
         members["definitions"] = [saved_definition(definition) for definition in state.definitions.values()]
-        members["discovered"] = [SavedTool.of(tool) for tool in state.discovered.values()]
-        members["seen"] = [
-            SavedTool.of(definition.tool) for definition in state.seen.values() if definition.tool is not None
-        ]
+        members["discovered"] = list(state.discovered.values())
+        members["seen"] = [definition.tool for definition in state.seen.values() if definition.tool is not None]
         members["changed"] = list(state.changed)
         return cls(**members)
 
@@ -187,21 +183,13 @@ class SavedConversation(SavedText):
 
 def saved_definition(definition: Definition) -> SavedTool | SavedDefinition:
     """Return the saved form of a definition."""
-    tool = definition.tool
+    sent = SavedDefinition.model_validate(definition)
+    if definition.tool is None:
+        return sent
+    saved, own = SavedTool.model_validate(definition.tool), Definition.of(definition.tool)
     # The bytes count too: equal schemas can have their members in another order.
-    if (
-        tool is not None
-        and definition == Definition.of(tool)
-        and definition.serialized() == Definition.of(tool).serialized()
-    ):
-        return SavedTool.of(tool)
-    sent = SavedDefinition(
-        name=definition.name,
-        description=definition.description,
-        input_schema=dict(definition.input_schema),
-        annotations=definition.annotations,
-    )
-    return sent if tool is None else SavedTool.of(tool).model_copy(update={"sent": sent})
+    is_own = definition == own and definition.serialized() == own.serialized()
+    return saved if is_own else saved.model_copy(update={"sent": sent})
 
 
 def restored_definition(saved: SavedTool | SavedDefinition) -> Definition:

@@ -100,4 +100,4 @@ def saved_outcome(outcome: Reply | CallToolResult) -> SavedReply | SavedResult:
     """Return the saved form of a call's outcome."""
     if isinstance(outcome, CallToolResult):
         return SavedResult(result=outcome)
-    return SavedReply(text=outcome.text, is_error=outcome.is_error, loaded=outcome.loaded, remarks=outcome.remarks)
+    return SavedReply.model_validate(outcome)
