@@ -30,8 +30,9 @@ from tools_search_client.errors import (
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import LISTING, Federation
+from tools_search_client.federation.merging import listed_among_servers, named_among_servers
 from tools_search_client.found import Found, FoundTool
-from tools_search_client.servers.discovery import ServerTools, as_found, list_as_found
+from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.host_connection import HostConnection
 from tools_search_client.servers.supervision import SupervisedServer
 
@@ -143,21 +144,21 @@ class FederationSource:
         entries = {entry.name: entry for entry in self.configuration.servers}
         rules = {name: rule for name in entries if (rule := toolset.rule(name)) is not None}
 
-        def shown(name: str, found: Found) -> Found:
-            return replace(found, tools=tuple(hit for hit in found.tools if rules[name].shows(hit.tool.name)))
+        def shown(name: str, listed: Iterable[Tool]) -> Found:
+            return listed_among_servers(name, (tool for tool in listed if rules[name].shows(tool.name)))
 
         async def ask(name: str, tools: ServerTools) -> Found:
             """Return every tool that the rule shows; for a searched server, nothing and the mode `search`."""
             rule = rules[name]
             if self._is_to_be_listed(entries[name], tools):
-                return shown(name, await list_as_found(tools))
+                return shown(name, await tools.list())
             if rule.excludes:
                 return Found((), "search")
             # A small search for each tool that the rule names is as good as a listing, because no other tools are
             # shown.
             answers = await in_parallel(lambda tool: tools.search(tool, limit=1), sorted(rule.names))
             named = {hit.tool.name: hit for found in answers for hit in found.tools if hit.tool.name in rule.names}
-            return Found(tuple(named.values()), "list")
+            return named_among_servers(name, Found(tuple(named.values()), "list"))
 
         def method(name: str, tools: ServerTools) -> Method | None:
             if self._is_to_be_listed(entries[name], tools):
@@ -168,7 +169,7 @@ class FederationSource:
             ask,
             subject=lambda name: ("survey", self._discovery, rules[name]),
             method=method,
-            partly=lambda name, listed: shown(name, as_found(listed)),
+            partly=shown,
         )
         present = self._present(rules)
         surveyed = {name: self.federation.supervised[name] for name in present}

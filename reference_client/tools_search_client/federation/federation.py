@@ -64,6 +64,7 @@ from tools_search_client.federation.fanout import Answer, Fanout, Method, Questi
 from tools_search_client.federation.merging import (
     ItemsListedTogether,
     ListedTogether,
+    listed_among_servers,
     merge,
     named_among_servers,
     named_first,
@@ -87,8 +88,6 @@ from tools_search_client.servers.discovery import (
     DiscoveryOptions,
     ServerTimes,
     ServerTools,
-    as_found,
-    list_as_found,
     require_request,
 )
 from tools_search_client.servers.host_connection import ConnectedServer, HostConnection
@@ -427,12 +426,12 @@ class Federation:
         servers: Collection[str] | None = None,
         deadline: float | None = None,
     ) -> list[Answer[Found]]:
-        """Send one request to some or all servers concurrently, and remember the tools in the answers by name.
+        """Send one request to some or all servers concurrently, and remember the tools in the answers by full name.
 
         Raises:
             LocalError: `servers` names a server that does not exist.
         """
-        answers = await self._asked(question, self._among(servers), deadline)
+        answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
         self._remember(_tools(answers), answers)
         return answers
 
@@ -697,21 +696,6 @@ class Federation:
             self._server(name)
         return [name for name in self.supervised if servers is None or name in servers]
 
-    async def _asked(
-        self, question: Question[Found], servers: Sequence[str], deadline: float | None
-    ) -> list[Answer[Found]]:
-        """Return the servers' answers, with their tools under full names."""
-
-        async def ask(server: str, tools: ServerTools) -> Found:
-            return named_among_servers(server, await question.ask(server, tools))
-
-        def partly(server: str, listed: tuple[Any, ...]) -> Found:
-            found = as_found(listed) if question.partly is None else question.partly(server, listed)
-            return named_among_servers(server, found)
-
-        asked = replace(question, ask=ask, partly=partly)
-        return await self._fanout.ask(asked, servers, deadline=self._within(deadline))
-
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
         """Return the tool named `name`, asking each server for the name that it would know."""
 
@@ -720,25 +704,30 @@ class Federation:
             own_name = wanted[server]
 
             def has_it(found: Found) -> bool:
-                names = [hit.tool.name for hit in found.tools]
-                return own_name in names or any(qualified_name(server, own) == name for own in names)
+                return any(hit.tool.name == own_name or hit.name == name for hit in found.tools)
 
             if tools.mode == "list":
-                return await list_as_found(tools)
+                return await _listed(server, tools)
             try:
                 require_request(own_name, 1)
             except ValueError:  # not a valid tool name
                 return Found((), "search")
-            found = await tools.search(own_name, limit=_CANDIDATES)
+            found = named_among_servers(server, await tools.search(own_name, limit=_CANDIDATES))
             shortened = without_digest(own_name)
             if shortened == own_name or has_it(found):
                 return found
             # An altered name cannot be searched for, so list the tools instead.
-            more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
-            return more if has_it(more) else await list_as_found(tools)
+            if shortened.strip("_"):
+                found = named_among_servers(server, await tools.search(shortened, limit=_CANDIDATES))
+            return found if has_it(found) else await _listed(server, tools)
 
-        question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
-        answers = await self._asked(question, list(wanted), deadline)
+        question = Question(
+            ask,
+            subject=lambda server: ("named", wanted[server], name),
+            method=_finding_method,
+            partly=listed_among_servers,
+        )
+        answers = await self._fanout.ask(question, list(wanted), deadline=self._within(deadline))
         errors = {answer.server: answer.error for answer in answers if answer.error}
         tool = _chosen(name, _tools(answers), errors, is_server=name in self.supervised)
         self._remember([tool], answers)
@@ -780,8 +769,12 @@ def _finding_method(_: str, tools: ServerTools, primitive: Primitive[Any] = TOOL
     return primitive.list_method if tools.discovery(primitive).mode == "list" else primitive.method
 
 
+async def _listed(server: str, tools: ServerTools) -> Found:
+    return listed_among_servers(server, await tools.list())
+
+
 LISTING: Final = Question(
-    lambda _, tools: list_as_found(tools), subject=lambda _: "list", method=lambda _, __: "tools/list"
+    _listed, subject=lambda _: "list", method=lambda _, __: "tools/list", partly=listed_among_servers
 )
 """What are all your tools?"""
 

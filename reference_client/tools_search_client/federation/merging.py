@@ -49,6 +49,11 @@ def named_among_servers(server: str, found: Found) -> Found:
     return replace(found, tools=tuple(tools))
 
 
+def listed_among_servers(server: str, tools: Iterable[Tool]) -> Found:
+    """Return what a server lists under full names, in its order."""
+    return Found(tuple(FoundTool(qualified_name(server, tool.name), server, tool) for tool in tools), "list")
+
+
 def merge(
     query: str,
     answers: Sequence[tuple[Hashable, Sequence[Candidate]]],

@@ -707,13 +707,3 @@ def require_request(query: str, limit: int) -> None:
         raise ValueError("the query is not valid Unicode: it contains an unpaired surrogate") from None
     if limit < 1:
         raise ValueError("the limit must be at least 1")
-
-
-async def list_as_found(tools: ServerTools) -> Found:
-    """Return all of a server's tools as an answer, in the server's order."""
-    return as_found(await tools.list())
-
-
-def as_found(tools: Sequence[Tool]) -> Found:
-    """Return listed tools as an answer."""
-    return Found(tuple(FoundTool(tool.name, "", tool) for tool in tools), "list")
