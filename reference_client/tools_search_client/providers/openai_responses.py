@@ -137,21 +137,13 @@ class OpenAIResponses(Adapter):
         if self._system:
             body["instructions"] = self._system
         if tools:
-            body["tools"] = list(map(_function, tools))
-        for place, tool in enumerate(tools):
-            if self._in_transcript and self._is_search(tool):
-                # The conversation's texts refer to it by its name there.
-                description = f"This is '{tool.name}'. {tool.description}"
-                search = {"type": "tool_search", "execution": "client", "description": description}
-                body["tools"][place] = search | {"parameters": tool.schema}
+            body["tools"] = [_tool_search(tool) if self._is_search(tool) else _function(tool) for tool in tools]
         return body
 
-    @property
-    def _search(self) -> SentTool | None:
-        return next((tool for tool in self._tools.whole_list if self._in_transcript and self._is_search(tool)), None)
-
     def _is_search(self, tool: SentTool) -> bool:
-        return tool.definition.tool is None and tool.original_name == self.conversation.search_name
+        """Return whether a tool is sent as the provider's own `tool_search`."""
+        is_own = tool.definition.tool is None and tool.original_name == self.conversation.search_name
+        return self._in_transcript and is_own
 
     def _parse(self, response: dict[str, Any]) -> ProviderMessage:
         read = checked(_Response, response, "OpenAI Responses")
@@ -166,7 +158,7 @@ class OpenAIResponses(Adapter):
             is_search = item.type == "tool_search_call" and item.execution != "server"
             if is_search or item.type == "function_call":
                 key = self._new_id(item.call_id)
-                search = self._search if is_search else None
+                search = next(filter(self._is_search, self._tools.whole_list), None) if is_search else None
                 name = search.name if search else item.name or item.type
                 calls.append(ProviderCall(key, name, item.arguments, item.status == "incomplete"))
                 echo["call_id"] = key
@@ -204,6 +196,12 @@ def _function(tool: SentTool) -> dict[str, Any]:
     # Strict schemas are a separate dialect, which servers do not use.
     function = {"type": "function", "name": tool.name, "description": tool.description, "strict": False}
     return function | {"parameters": tool.schema}
+
+
+def _tool_search(tool: SentTool) -> dict[str, Any]:
+    # The conversation's texts refer to it by its name there.
+    description = f"This is '{tool.name}'. {tool.description}"
+    return {"type": "tool_search", "execution": "client", "description": description, "parameters": tool.schema}
 
 
 def _output(result: AnsweredCall) -> str | list[dict[str, Any]]:
