@@ -341,12 +341,8 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
     offered = client.server_capabilities
     followed: dict[str, Any] = {
         f"{name}_list_changed": True
-        for name, capability in (
-            ("tools", offered.tools),
-            ("prompts", offered.prompts),
-            ("resources", offered.resources),
-        )
-        if capability is not None and capability.list_changed
+        for name in ("tools", "prompts", "resources")
+        if (capability := getattr(offered, name)) is not None and capability.list_changed
     }
     while followed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         try:
