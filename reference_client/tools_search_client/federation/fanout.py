@@ -242,25 +242,18 @@ class _Asked(Generic[Value]):
         self.record = None if self.method is None else self.server.methods.setdefault(self.method, _Record())
 
 
+@dataclass(eq=False, slots=True)
 class Fanout:
     """Sends requests to servers in the task group `tasks`, where they keep running after callers stop waiting."""
 
-    def __init__(
-        self,
-        tasks: TaskGroup,
-        *,
-        grace: float,
-        backoff: Backoff,
-        authorization: Callable[[], str],
-    ) -> None:
-        self._servers: dict[str, _AskedServer] = {}
-        self._tasks = tasks
-        self._grace = grace
-        self._backoff = backoff
-        self._authorization = authorization
-        self._progressed = anyio.Event()
-        """Set when any server has been started or answers, and then replaced by a new event."""
-        self._is_closed = False
+    tasks: TaskGroup
+    grace: float
+    backoff: Backoff
+    authorization: Callable[[], str]
+    _servers: dict[str, _AskedServer] = field(default_factory=dict[str, _AskedServer], init=False)
+    _progressed: anyio.Event = field(default_factory=anyio.Event, init=False)
+    """Set when any server has been started or answers, and then replaced by a new event."""
+    _is_closed: bool = field(default=False, init=False)
 
     def close(self) -> None:
         """End all requests in progress. Their callers, and everyone who asks afterwards, get a `LocalError`."""
@@ -319,7 +312,7 @@ class Fanout:
         """Send a request to a server, unless it is already in progress or answered, or the server is backed off."""
         server = self._servers[name]
         tools = server.connected()
-        asked = _Asked(name, server, question, (self._authorization(), question.subject(name)), server.starting)
+        asked = _Asked(name, server, question, (self.authorization(), question.subject(name)), server.starting)
         if tools is not None:
             asked.put_to(tools)
         late = server.late.get(asked.key)
@@ -330,7 +323,7 @@ class Fanout:
         record = asked.record
         error = record.error if record and record.is_late_for(deadline) and asked.began < record.rests_until else None
         if error is None:
-            self._tasks.start_soon(self._run, asked, name=f"asking {name!r}")
+            self.tasks.start_soon(self._run, asked, name=f"asking {name!r}")
         elif late is not None and late.ended is None:
             return late
         else:
@@ -379,7 +372,7 @@ class Fanout:
                 and not asked.is_late
                 and not isinstance(error, RESOLVABLE)
             ):
-                record.note_late(asked.began, error, self._backoff, math.inf)
+                record.note_late(asked.began, error, self.backoff, math.inf)
         self._wake()
 
     def _wake(self) -> None:
@@ -401,7 +394,7 @@ class Fanout:
             error.listed = asked.tools.discovery(asked.question.primitive).listed_so_far
             value = asked.question.partly(asked.name, error.listed) if error.listed else None
         if asked.record is not None and not asked.is_late:
-            asked.record.note_late(asked.began, error, self._backoff, deadline)
+            asked.record.note_late(asked.began, error, self.backoff, deadline)
         asked.is_late = True
         return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, value, error)
 
@@ -425,7 +418,7 @@ class Fanout:
                 and request.question.ends_early
                 and (request.method or "").endswith("/search")
             ):
-                patience = max(self._grace, _ROOM_FOR_GROWTH * record.seconds)
+                patience = max(self.grace, _ROOM_FOR_GROWTH * record.seconds)
                 times.append(min(began + deadline, max(last, request.sent) + patience))
             else:
                 times.append(began + deadline)
