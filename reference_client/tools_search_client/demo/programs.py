@@ -82,14 +82,12 @@ async def conformance_report(server: Sequence[str], progress: Callable[[str], No
 
 async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
     """Yield a process's output line by line; raises `TimeoutError` if it writes nothing for too long."""
-    rest = b""
-    with suppress(anyio.EndOfStream):
+    buffered = BufferedByteReceiveStream(output)
+    with suppress(anyio.IncompleteRead):
         while True:
             with anyio.fail_after(_SILENT_SECONDS):
-                rest += await output.receive()
-            *lines, rest = rest.split(b"\n")
-            for line in lines:
-                yield line.decode("utf-8", "replace")
+                line = await buffered.receive_until(b"\n", _MAX_LINE)
+            yield line.decode("utf-8", "replace")
 
 
 @asynccontextmanager
