@@ -97,12 +97,10 @@ class _WholeWords(ShellComplete):
     typed = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one to complete, and that one."""
         words, self.typed = super().get_completion_args()
         return words, self.typed
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return the form that the shell's function reads."""
         if item.type == "plain":
             option = _OPTION.match(self.typed)
             item.value = (option[0] if option else "") + item.value

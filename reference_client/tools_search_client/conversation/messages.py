@@ -220,11 +220,6 @@ class ToolCall:
     """Why it is invalid, such as arguments that are not JSON; for the model to read. Such a call is never forwarded."""
 
     def __post_init__(self) -> None:
-        """Refuse arguments that are still JSON text.
-
-        Raises:
-            LocalError: `name` is not a string, or `arguments` is not a mapping.
-        """
         require_kind("name", self.name, str, instead="the name of a tool")
         instead = "a mapping: parse JSON text, and say in `problem` if that fails"
         require_kind("arguments", self.arguments, Mapping, instead=instead)

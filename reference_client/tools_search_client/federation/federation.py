@@ -133,11 +133,6 @@ class FederationOptions:
     """Default number of seconds that a request waits for the slowest server; 10 if not configured."""
 
     def __post_init__(self) -> None:
-        """Refuse what is easily mistaken.
-
-        Raises:
-            LocalError: `connection` or `reranking` is of the wrong type.
-        """
         require_kind("connection", self.connection, ConnectionOptions, instead="a `ConnectionOptions`")
         require_kind("reranking", self.reranking, Reranking, NoneType, instead="a `Reranking` of your function")
 

@@ -46,7 +46,6 @@ class Attachment:
     name: str = "file"
 
     def __post_init__(self) -> None:
-        """Require either bytes or a URL."""
         if (self.data is None) is (self.url is None):
             raise LocalError("an attachment must have either `data` or `url`")
         if self.url is None and not isinstance(cast("object", self.data), bytes):

@@ -133,11 +133,6 @@ class ConnectionOptions:
     """Receives the server's notifications."""
 
     def __post_init__(self) -> None:
-        """Refuse what is easily mistaken, such as credentials where an `httpx2.Auth` is expected.
-
-        Raises:
-            LocalError: `auth` is neither an `httpx2.Auth` nor a function, or another option is of the wrong type.
-        """
         require_kind("discovery", self.discovery, DiscoveryOptions, instead="a `DiscoveryOptions`")
         instead = "an `mcp_types.Implementation` with a name and a version"
         require_kind("client_info", self.client_info, Implementation, NoneType, instead=instead)

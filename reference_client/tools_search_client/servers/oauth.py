@@ -345,7 +345,6 @@ class _Grant(OAuthClientProvider):
         return await super()._perform_authorization()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the registered client, if any."""
         return self.oauth.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
