@@ -46,12 +46,20 @@ def read_arguments(words: Sequence[str]) -> list[tuple[str | None, Any]]:
     return [_read(word) for word in words]
 
 
+def by_name(typed: Sequence[tuple[str | None, Any]]) -> dict[str, Any]:
+    """Return the values by name. If a name is repeated, the last value wins."""
+    arguments: dict[str, Any] = {}
+    for name, value in typed:
+        arguments |= value if name is None else {name: value}
+    return arguments
+
+
 class _Text(str):
     """A value typed as `name=value`: text, or JSON if the tool does not accept text there."""
 
 
 def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[str, Any]:
-    """Return the arguments for calling `tool`. If a name is repeated, the last value wins.
+    """Return the arguments for calling `tool`.
 
     Raises:
         InvalidArgumentsError: They do not match the tool's schema; the message lists every parameter.
@@ -60,9 +68,7 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
     from tools_search_hosts.arguments import complaints
 
     schema = tool.tool.input_schema
-    arguments: dict[str, Any] = {}
-    for name, value in typed:
-        arguments |= value if name is None else {name: value}
+    arguments = by_name(typed)
     for name, value in arguments.items():
         if isinstance(value, _Text):
             arguments[name] = _as_taken(str(value), as_object(as_object(schema.get("properties")).get(name)))

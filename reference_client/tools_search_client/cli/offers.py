@@ -11,7 +11,7 @@ import click
 from pydantic import BaseModel
 
 from tools_search_client.cli import output
-from tools_search_client.cli.arguments import read_arguments
+from tools_search_client.cli.arguments import by_name, read_arguments
 from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.remedies import naming
@@ -41,7 +41,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
     """
     from mcp_types import GetPromptResult
 
-    given = {key: str(value) for member, typed in read_arguments(arguments) for key, value in _members(member, typed)}
+    given = {member: str(value) for member, value in by_name(read_arguments(arguments)).items()}
 
     async def ask(servers: Federation) -> FederatedOffers[Prompt] | GetPromptResult:
         listing = await servers.prompts()
@@ -151,10 +151,6 @@ def search_offers(kind: SearchedKind, query: str, limit: int, selection: ServerS
         return search(query, limit=limit, servers=shown)
 
     return selection.ask(question)
-
-
-def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
-    return list(value.items()) if name is None else [(name, value)]
 
 
 def _meant(
