@@ -32,7 +32,7 @@ _SILENT_SECONDS: Final = 400
 """Longer than the suite's limit for any check, even on a slow machine."""
 _END_SECONDS: Final = 20
 _COUNTER: Final = re.compile(r"(\d+/\d+)  ")
-_MAX_LINE: Final = 4096
+_MAX_LINE: Final = 64 * 1024
 
 
 class StepError(Exception):
