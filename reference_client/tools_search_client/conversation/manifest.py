@@ -14,7 +14,6 @@ Names and descriptions come from servers, so they are sanitized to stay on their
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -43,7 +42,7 @@ def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MAX_BYTES) -> s
         entries = list(_within((_entry(offer, most_names) for offer in offers), most_bytes))
         if len(entries) == len(offers):
             return "\n".join(entries)
-    room = most_bytes - _bytes(_more(len(offers))) - 1
+    room = most_bytes - len(_more(len(offers))) - 1
     shown = list(_within((_entry(offer, 0) for offer in offers), room))
     return "\n".join([*shown, _more(len(offers) - len(shown))])
 
@@ -95,15 +94,14 @@ def _cut(text: str, most: int) -> str:
 
 def _clean(text: str) -> str:
     """Return `text` on one line without angle brackets, which delimit the manifest."""
-    kept = (character for character in text if unicodedata.category(character) != "Cs")
-    return one_line("".join(kept).replace("<", " ").replace(">", " "))
+    return one_line(text.replace("<", " ").replace(">", " "))
 
 
 def _within(entries: Iterable[str], most_bytes: int) -> Iterator[str]:
     """Yield the first entries that fit together, without building the rest."""
     left = most_bytes + 1
     for entry in entries:
-        left -= _bytes(entry) + 1
+        left -= len(entry.encode()) + 1
         if left < 0:
             return
         yield entry
@@ -115,7 +113,3 @@ def _more(servers: int) -> str:
 
 def _tools(count: int) -> str:
     return f"{count} tool" if count == 1 else f"{count} tools"
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
