@@ -20,11 +20,6 @@ from prompt_toolkit.shortcuts import CompleteStyle
 _PROMPT: Final = FormattedText([("bold", "> ")])
 
 
-def can_be_asked() -> bool:
-    """Return whether standard input and standard error are terminals, so that the user can be asked."""
-    return bool(sys.stdin) and sys.stdin.isatty() and bool(sys.stderr) and sys.stderr.isatty()
-
-
 class Keyboard:
     """Reads from the terminal on standard input and shows prompts on standard error.
 

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
 from tools_search_client.cli.output import camel_names, epilog, print_json
+from tools_search_client.cli.running import can_be_asked
 from tools_search_client.cli.selection import (
     ServerSelection,
     call_timeout_option,
@@ -21,7 +22,6 @@ from tools_search_client.cli.selection import (
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-ToolSearch: TypeAlias = Literal["auto", "model", "off"]
 
 _SYSTEM: Final = "You help a user in a terminal. Use the tools that you have, and answer in plain text, without markup."
 
@@ -130,7 +130,7 @@ def chat(
     base_url: str | None,
     api_key_env: str | None,
     system: str,
-    tool_search: ToolSearch | None,
+    tool_search: Literal["auto", "model", "off"] | None,
     delegate: bool,
     shown_by: ShownBy,
     toolset: str | None,
@@ -146,7 +146,6 @@ def chat(
     answer "always" for that tool, pass --yes, or the server's `alwaysAllow` list in the configuration names the tool.
     """
     from tools_search_client.chat.interactive import answer_once, talk
-    from tools_search_client.chat.keyboard import can_be_asked
     from tools_search_client.chat.loop import ChatOptions
     from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
 

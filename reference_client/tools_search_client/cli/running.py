@@ -67,6 +67,11 @@ def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable
     return anyio.run(run)
 
 
+def can_be_asked() -> bool:
+    """Return whether standard input and standard error are terminals, so that the user can be asked."""
+    return all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # a closed stream is `None`
+
+
 @contextmanager
 def interruptible_question() -> Generator[None]:
     """Let Ctrl-C interrupt a question that blocks the event loop.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -27,7 +26,7 @@ from tools_search_client.cli.completion import (
 )
 from tools_search_client.cli.host_files import found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
-from tools_search_client.cli.running import run_until_signal
+from tools_search_client.cli.running import can_be_asked, run_until_signal
 from tools_search_client.errors import ConfigurationError, LocalError, ServerTimeoutError
 from tools_search_client.remedies import MORE_TIME
 from tools_search_client.text import one_line
@@ -291,9 +290,9 @@ def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...], among: t
         options = [found.option for found in found_files() if found.servers]
         offers = f" (available here: {', '.join(options)})" if options else ""
         raise click.UsageError(f"choose servers with --config, --host, --url or --command{offers}")
-    can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # a closed stream is `None`
+    ask = _ask_for if can_be_asked() else None
     try:
-        configuration = load_configuration(path, ask=_ask_for if can_ask else None, workspace=workspace_of(path))
+        configuration = load_configuration(path, ask=ask, workspace=workspace_of(path))
     except ConfigurationError as error:
         if any(chosen.values()):
             raise
