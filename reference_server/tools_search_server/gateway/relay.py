@@ -19,7 +19,7 @@ from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import MODERN_ONLY
-from mcp_ext_tools_search.types import TOOLS
+from mcp_ext_tools_search.types import TOOLS, cache_hints
 from mcp_types import (
     CORE_RESULT_TYPES,
     HEADER_MISMATCH,
@@ -231,8 +231,7 @@ def _presented(
         presented["_meta"] = meta
     if ctx.method == "resources/read" and presented.get("resultType", COMPLETE) == COMPLETE:
         # The gateway reads with its own token; other callers of the gateway might not be allowed to read this.
-        ttl = presented.get("ttlMs")
-        presented |= {"ttlMs": ttl if isinstance(ttl, int) and ttl >= 0 else 0, "cacheScope": "private"}
+        presented |= {"ttlMs": cache_hints(presented)[0], "cacheScope": "private"}
     return _in_revision(presented, ctx.method, ctx.protocol_version, server)
 
 

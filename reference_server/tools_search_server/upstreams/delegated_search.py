@@ -20,7 +20,7 @@ from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import trimmed
-from mcp_ext_tools_search.types import TOOLS, ServerSettings, published_metadata
+from mcp_ext_tools_search.types import TOOLS, ServerSettings, cache_hints, published_metadata
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
 from tools_search_hosts.counts import number_of
@@ -156,7 +156,7 @@ class UpstreamSearch:
             nonlocal ttl_ms
             page = await self._search_page(query, self._limit, cursor)
             if is_modern(self._client):
-                ttl_ms = min(ttl_ms, _stated_ttl_ms(page))
+                ttl_ms = min(ttl_ms, cache_hints(page)[0])
             found.update({key: entry for key, entry in (await self._usable(page)).items() if key not in found})
             following = page.get("nextCursor")
             return following if isinstance(following, str) and len(found) < _MAX_HITS else None
@@ -314,12 +314,6 @@ class DelegatedSearch(UpstreamSearch):
             absorb(self._client.session, [*self._known.values()], complete=True)
             self._absorbed = 0
         return usable
-
-
-def _stated_ttl_ms(page: Mapping[str, Any]) -> int:
-    """Return a page's `ttlMs`. If it is missing or invalid, the page must not be cached (draft: Caching)."""
-    ttl_ms = page.get("ttlMs")
-    return max(ttl_ms, 0) if type(ttl_ms) is int else 0  # nor a Boolean
 
 
 def matched_members(found: Tool) -> tuple[str, ...]:
