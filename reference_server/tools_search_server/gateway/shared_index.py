@@ -11,14 +11,11 @@ missing does it write, in a task of its own: searches wait for it, but not long,
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -29,17 +26,13 @@ from mcp import MCPError
 from mcp_ext_tools_search.ranking import Hit, distinct_hits
 from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_ext_tools_search.server.errors import ServerSetupError
-from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData
-from mcp_types import INTERNAL_ERROR, Tool
-from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from mcp_types import INTERNAL_ERROR
 from psycopg.errors import LockNotAvailable
 from tools_search_hosts.counts import number_of
-from tools_search_hosts.toolsets import Rule
 from tools_search_ranking.postgres import (
     PostgresPool,
     SchemaError,
-    ToolEntry,
     UnanswerableError,
     UnavailableError,
     UnknownCatalogError,
@@ -51,6 +44,15 @@ from tools_search_ranking.postgres import (
 from tools_search_ranking.postgres.schema import OPTIONS
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
+from tools_search_server.gateway.index_contents import (
+    CHANGES,
+    Contents,
+    IndexedTool,
+    Partition,
+    Wanted,
+    groups_of_caller,
+    server_of,
+)
 from tools_search_server.gateway.views import View
 
 logger = logging.getLogger(__name__)
@@ -99,26 +101,7 @@ _WAITING: Final = (
 """Settings of a transaction that writes. Without keepalives, the database would hold the lock for hours after the
 replica's machine is gone."""
 
-_MARK_CHARS: Final = 8
-_CHANGES: Final = """
-    with catalog as materialized (
-        select revision, generation, (
-            select coalesce(sum(tools), 0)::int from tools_search.audience where generation = own.generation
-        ) as count from tools_search.catalog own where name = %(catalog)s
-    )
-    select catalog.revision, catalog.generation, catalog.count, tool.id, tool.name, tool.digest, audience.groups
-    from catalog left join lateral (
-        select * from tools_search.tool where tool.generation = catalog.generation
-            and tool.id > case when catalog.generation = %(generation)s then %(last)s::int else 0 end
-    ) tool on true
-    left join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
-"""
 _REVISION: Final = "select revision from tools_search.catalog where name = %s"
-
-_Row: TypeAlias = tuple[Any, ...]
-
-_Stored: TypeAlias = tuple[bytes, tuple[str, ...]]
-"""A tool's digest and its groups."""
 
 
 class _RestingError(Exception):
@@ -127,88 +110,6 @@ class _RestingError(Exception):
     def __init__(self, until: float) -> None:
         super().__init__(until)
         self.until = until
-
-
-@dataclass(frozen=True)
-class _Contents:
-    """What a catalog contains at a revision."""
-
-    catalog: str = ""
-    revision: int | None = None
-    """`None` if there is no such catalog."""
-    generation: int | None = None
-    """`None` if nothing has been written to it."""
-    last: int = 0
-    """The highest id of a tool, which only increases within a generation."""
-    tools: Mapping[str, _Stored] = field(default_factory=dict[str, _Stored])
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """The values for `_CHANGES`."""
-        return {"catalog": self.catalog, "generation": self.generation, "last": self.last}
-
-    def after(self, rows: Sequence[_Row]) -> _Contents | None:
-        """Return the contents after the changes in `rows`. `None` if the rows do not show which tools were removed."""
-        if not rows or rows[0][1] is None:
-            return _Contents(self.catalog, rows[0][0] if rows else None)
-        revision, generation, count = rows[0][:3]
-        is_earlier = self.revision is not None and revision < self.revision
-        if is_earlier and generation == self.generation:
-            return None
-        tools, last = (dict(self.tools), self.last) if generation == self.generation else ({}, 0)
-        for *_, number, name, digest, groups in rows:
-            if number is not None:
-                tools[bytes(name).decode("utf-8", "surrogatepass")] = (bytes(digest), tuple(groups))
-                last = max(last, number)
-        # A replaced tool has a new id. If there are still too many, others were removed.
-        return _Contents(self.catalog, revision, generation, last, tools) if len(tools) == count else None
-
-    def without(self, names: Iterable[str]) -> _Contents:
-        """Return the contents without these tools."""
-        gone = set(names)
-        tools = {name: stored for name, stored in self.tools.items() if name not in gone}
-        return _Contents(self.catalog, self.revision, self.generation, self.last, tools)
-
-
-@dataclass(frozen=True)
-class _Exposed:
-    """A tool of the gateway as it belongs into the index."""
-
-    tool: ExposedTool
-    stored: _Stored
-
-    @classmethod
-    def of(cls, tool: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> Self:
-        """Analyze a tool."""
-        return cls(tool, (ToolEntry(_definition(tool.tool)).digest, _groups(tool, _part(tool, cuts))))
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The tools that a gateway wants in the index at a moment."""
-
-    catalog: str
-    tools: Mapping[str, ExposedTool]
-    cuts: Mapping[str, Mapping[str, Rule]]
-    servers: frozenset[str]
-    """All servers in the configuration."""
-    down: frozenset[str]
-    """Those whose tools stay unchanged in the index, because they are down here."""
-    only_missing: bool
-    """Whether tools of other replicas stay unchanged, too. If replicas undid each other's changes, they would do so at
-    every search."""
-
-    def missing(self, contents: _Contents, exposed: Mapping[str, _Exposed]) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the tools to remove from these contents, and those to add."""
-        stored = contents.tools
-        if self.only_missing:
-            return [], [name for name in exposed if name not in stored]
-        gone = [
-            name
-            for name, (_, groups) in stored.items()
-            if name not in exposed and not any(_server_of(group) in self.down for group in groups)
-        ]
-        return gone, [name for name, own in exposed.items() if stored.get(name) != own.stored]
 
 
 class _Update:
@@ -251,10 +152,10 @@ class SharedIndex:
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._update: _Update | None = None
         """The running update."""
-        self._contents = _Contents()
+        self._contents = Contents()
         """What the index contained when it was last read."""
         self._read_whole_at = -math.inf
-        self._exposed: Mapping[str, _Exposed] = {}
+        self._indexed: Mapping[str, IndexedTool] = {}
         """The gateway's tools at the last update."""
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
         """The catalog and the gateway's tools when the index last had all of them."""
@@ -303,9 +204,9 @@ class SharedIndex:
 
     async def _search(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
         is_current = await self._up_to_date()
-        catalog, parts = self._catalog_of_toolsets(), self._parts_of(view)
-        # A tool that some revisions do not allow is in a group for each of the others.
-        groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
+        partition = Partition(self._gateway)
+        catalog = partition.name_of(self._catalog)
+        groups = groups_of_caller(self._parts_of(view, partition), protocol_version)
         found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
         if (revision := found.revision) is None:  # it found nothing
             rows = await self._pool.rows(_REVISION, [catalog])
@@ -319,11 +220,11 @@ class SharedIndex:
 
     def _with_missing(self, view: View, query: str, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Return `hits` with the matching floor applied to tools that the index lacks, or has as they were earlier."""
-        known, stored = self._exposed, self._contents.tools
+        known, stored = self._indexed, self._contents.tools
         lacking = [
             exposed.tool
             for name, exposed in view.tools.items()
-            if (own := known.get(name)) is None or own.tool is not exposed or stored.get(name) != own.stored
+            if (own := known.get(name)) is None or own.exposed is not exposed or stored.get(name) != own.stored
         ]
         return Floor(lacking).under(query, hits)
 
@@ -352,7 +253,7 @@ class SharedIndex:
             UnavailableError: The database is not available.
             psycopg.Error: The same.
         """
-        now = self._catalog_of_toolsets(), self._gateway.tools
+        now = Partition(self._gateway).name_of(self._catalog), self._gateway.tools
         if not was_changed and self._has(now):
             return True
         is_empty = self._contents.generation is None
@@ -387,12 +288,13 @@ class SharedIndex:
 
     async def _write_missing(self) -> bool:
         """Write the tools that the index lacks. Return whether it has all of them."""
-        gateway, now = self._gateway, (self._catalog_of_toolsets(), self._gateway.tools)
+        gateway, partition = self._gateway, Partition(self._gateway)
+        now = partition.name_of(self._catalog), gateway.tools
         servers = frozenset(upstream.name for upstream in gateway.upstreams)
         down = servers - {upstream.name for upstream in gateway.upstreams if upstream.state.is_usable}
-        wanted = _Wanted(*now, self._cuts_by_server(), servers, down, only_missing=self._has(now))
+        wanted = Wanted(*now, partition, servers, down, only_missing=self._has(now))
         if self._contents.catalog != wanted.catalog:
-            self._exposed = {}
+            self._indexed = {}
         pause = _FIRST_PAUSE_SECONDS
         while True:
             self._contents = await self._read(wanted.catalog)
@@ -424,36 +326,33 @@ class SharedIndex:
         self._writes_rest_until = anyio.current_time() + _REST_SECONDS
         return False
 
-    async def _read(self, catalog: str) -> _Contents:
+    async def _read(self, catalog: str) -> Contents:
         """Return what the index contains now."""
-        now, empty = anyio.current_time(), _Contents(catalog)
+        now, empty = anyio.current_time(), Contents(catalog)
         is_known = self._contents.catalog == catalog and now < self._read_whole_at + _TRUSTED_SECONDS
-        if is_known and (contents := self._contents.after(await self._pool.rows(_CHANGES, self._contents.values))):
+        if is_known and (contents := self._contents.after(await self._pool.rows(CHANGES, self._contents.values))):
             return contents
         self._read_whole_at = now
-        return empty.after(await self._pool.rows(_CHANGES, empty.values)) or empty
+        return empty.after(await self._pool.rows(CHANGES, empty.values)) or empty
 
-    def _compare(self, wanted: _Wanted) -> tuple[Sequence[str], Sequence[str]]:
+    def _compare(self, wanted: Wanted) -> tuple[Sequence[str], Sequence[str]]:
         """Return the tools to remove from the index, and those to add."""
-        known = self._exposed
-        self._exposed = {
-            name: own if (own := known.get(name)) is not None and own.tool is tool else _Exposed.of(tool, wanted.cuts)
+        known, partition = self._indexed, wanted.partition
+        self._indexed = {
+            name: own if (own := known.get(name)) and own.exposed is tool else IndexedTool.of(tool, partition)
             for name, tool in wanted.tools.items()
         }
-        return wanted.missing(self._contents, self._exposed)
+        return wanted.missing(self._contents, self._indexed)
 
-    def _write(self, wanted: _Wanted) -> _Contents:
+    def _write(self, wanted: Wanted) -> Contents:
         """Write all changes that no other replica has written meanwhile, and return what the index then contains."""
-        catalog, empty = wanted.catalog, _Contents(wanted.catalog)
+        catalog, empty = wanted.catalog, Contents(wanted.catalog)
 
-        def read(known: _Contents) -> _Contents:
+        def read(known: Contents) -> Contents:
             for before in known, empty:
-                if contents := before.after(connection.execute(_CHANGES, before.values).fetchall()):
+                if contents := before.after(connection.execute(CHANGES, before.values).fetchall()):
                     return contents
             return empty
-
-        def entry(name: str) -> ToolEntry:
-            return ToolEntry(_definition(wanted.tools[name].tool), self._exposed[name].stored[1])
 
         with psycopg.connect(self._address, **_WRITING) as connection:
             connection.execute(_WAITING)
@@ -465,69 +364,25 @@ class SharedIndex:
             connection.execute("select from tools_search.catalog where name = %s for update nowait", [catalog])
             contents = read(self._contents)
             if contents.generation is None:
-                import_catalog(connection, catalog, map(entry, wanted.tools))
+                import_catalog(connection, catalog, (tool.entry for tool in self._indexed.values()))
                 return read(empty)
-            gone, new = wanted.missing(contents, self._exposed)
+            gone, new = wanted.missing(contents, self._indexed)
             if gone or new:
                 # Once even without new tools, to remove those that are gone.
                 for start in range(0, max(len(new), 1), _BATCH):
-                    added = [entry(name) for name in new[start : start + _BATCH]]
+                    added = [self._indexed[name].entry for name in new[start : start + _BATCH]]
                     update_catalog(connection, catalog, gone if start == 0 else (), added)
                 total = number_of(len(wanted.tools), "tool")
                 logger.info("the index has %s, %d of them new or changed", total, len(new))
-                removed = {_server_of(group) for name in gone for group in contents.tools[name][1]}
+                removed = {server_of(group) for name in gone for group in contents.tools[name][1]}
                 if foreign := removed - wanted.servers:
                     text = "the index had tools of servers that this gateway does not have: %s. %s"
                     advice = "Gateways with different configurations need different values of --catalog-name."
                     logger.warning(text, ", ".join(map(repr, sorted(foreign))), advice)
             return read(contents.without(gone))
 
-    def _catalog_of_toolsets(self) -> str:
-        """Return the catalog's name, which is different for each way in which toolsets divide servers into parts."""
-        cuts = sorted((name, server, rule.excludes, sorted(rule.names)) for name, server, rule in self._cuts())
-        mark = hashlib.sha256(json.dumps(cuts).encode()).hexdigest()[:_MARK_CHARS]
-        return f"{self._catalog} {mark}" if cuts else self._catalog
-
-    def _cuts(self) -> list[tuple[str, str, Rule]]:
-        """Return the rules that show only part of a server, with the names of the toolset and the server."""
-        return [
-            (toolset.name, upstream.name, rule)
-            for toolset in self._gateway.access.toolsets
-            for upstream in self._gateway.upstreams
-            if (rule := toolset.rule(upstream.name)) is not None and not rule.shows_all
-        ]
-
-    def _parts_of(self, view: View) -> Sequence[str]:
+    def _parts_of(self, view: View, partition: Partition) -> Sequence[str]:
         """Return the parts of servers that make up a view."""
         if view not in self._parts:
-            cuts = self._cuts_by_server()
-            self._parts[view] = sorted({_part(exposed, cuts) for exposed in view.tools.values()})
+            self._parts[view] = sorted({partition.part_of(exposed) for exposed in view.tools.values()})
         return self._parts[view]
-
-    def _cuts_by_server(self) -> Mapping[str, Mapping[str, Rule]]:
-        cuts: dict[str, dict[str, Rule]] = {}
-        for toolset, server, rule in self._cuts():
-            cuts.setdefault(server, {})[toolset] = rule
-        return cuts
-
-
-def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
-    """Return the part of its server that a tool belongs to: the tools that the same toolsets show."""
-    server = exposed.upstream.name
-    cut = cuts.get(server, {})
-    showing = sorted(toolset for toolset, rule in cut.items() if rule.shows(exposed.original_name))
-    return json.dumps([server, showing] if cut else [server])
-
-
-def _groups(exposed: ExposedTool, part: str) -> tuple[str, ...]:
-    versions = [version for version in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, version) is not None]
-    is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
-    return (part,) if is_for_all else tuple(sorted(f"{version} {part}" for version in versions))
-
-
-def _definition(tool: Tool) -> dict[str, Any]:
-    return tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _server_of(group: str) -> Any:
-    return json.loads(group[group.index("[") :])[0]
