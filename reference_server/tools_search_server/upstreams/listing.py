@@ -11,12 +11,11 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio.lowlevel
 from mcp import Client, MCPError
@@ -126,11 +125,21 @@ class ListingTooLargeError(RefusedListingError):
     """A server's list exceeds a limit. The message says which."""
 
 
-class _LastList(NamedTuple):
-    """A list as last read."""
+_NOTHING: Final[Mapping[str, BaseModel]] = MappingProxyType({})
 
-    entries: Mapping[str, BaseModel] = MappingProxyType({})
+
+@dataclass
+class _List:
+    """One list of a server, as last read."""
+
+    entries: Mapping[str, BaseModel] = field(default_factory=lambda: _NOTHING)  # by key: the same until they change
     is_complete: bool = False
+    bytes: int = 0  # of its JSON
+    fault: str = ""  # why it could not be read to its end
+    fresh_seconds: float = _TOOLS_FRESH_SECONDS  # how long tools stay fresh if the server announces no changes
+    fresh_until: float | None = None  # `None` if it has not been read since the last announced change
+    rests_until: float = -math.inf  # when to read it again after it was late or too large, whatever is announced
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 @dataclass
@@ -162,23 +171,13 @@ class Lists:
     """The entries of each kind, as read over an earlier connection."""
 
     def __post_init__(self, saved: Mapping[Kind, Sequence[BaseModel]] | None) -> None:
-        self._faults: dict[Kind, str] = {}
+        self._lists = {kind: _List() for kind in _NOUNS}
+        for kind, entries in (saved or {}).items():
+            self._lists[kind] = _List({key_of(kind, entry): entry for entry in entries}, is_complete=True)
         self._logged: set[str] = set()
-        self._bytes: Counter[Kind] = Counter()
-        self._last = {
-            kind: _LastList({key_of(kind, entry): entry for entry in entries}, is_complete=True)
-            for kind, entries in (saved or {}).items()
-        }
-        """The entries of a kind by key."""
-        self._fresh_until: dict[Kind, float] = {}
-        self._rests_until: dict[Kind, float] = {}
-        """Until when not to read a list that was too late or too large, even if the server announces changes."""
-        self._locks = {kind: anyio.Lock() for kind in ITEM_KINDS}
         self._changes = 0
         self.gateways: frozenset[str] = frozenset()
         """The gateways that the tools can come through."""
-        self._fresh_seconds: dict[Kind, float] = {}
-        """How long the entries of a kind stay fresh after they were read, if the server announces no changes."""
 
     @property
     def patience(self) -> float:
@@ -188,7 +187,7 @@ class Lists:
     @property
     def faults(self) -> str:
         """What is wrong with the lists; empty if nothing is."""
-        return "; ".join(filter(None, self._faults.values()))
+        return "; ".join(own.fault for own in self._lists.values() if own.fault)
 
     @property
     def tools_fresh_seconds(self) -> float:
@@ -198,7 +197,7 @@ class Lists:
             return _FAILED_SECONDS
         if offered is None or (offered.list_changed and self.hears_changes()):
             return math.inf
-        return self._fresh_seconds.get(TOOLS, _TOOLS_FRESH_SECONDS)
+        return self._lists[TOOLS].fresh_seconds
 
     async def tools(self, most: int | None = None) -> dict[str, Tool]:
         """Return the tools by name. They can be called without listing them again.
@@ -214,7 +213,7 @@ class Lists:
         if client is None or client.server_capabilities.tools is None:
             return {}
         entries, fault = await self._read_or_keep(client, TOOLS, _TOOLS_SECONDS, most)
-        if fault is not None and (_is_connection_lost(fault) or not (entries or self._last_of(TOOLS).is_complete)):
+        if fault is not None and (_is_connection_lost(fault) or not (entries or self._lists[TOOLS].is_complete)):
             raise fault
         listed = cast("Mapping[str, Tool]", entries)
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
@@ -241,17 +240,17 @@ class Lists:
 
         Returns the same object until they change.
         """
+        own = self._lists[kind]
         if self.client is None:
-            return self._last_of(kind).entries
+            return own.entries
         offered = self.client.server_capabilities
         capability = offered.prompts if kind is PROMPTS else offered.resources
         if capability is None:
             return {}
         # One reading for all callers that wait, each of whom would otherwise list on its own.
-        async with self._locks[kind]:
-            waits = (self._fresh_until.get(kind, -math.inf), self._rests_until.get(kind, -math.inf))
-            if anyio.current_time() < max(waits):
-                return self._last_of(kind).entries
+        async with own.lock:
+            if anyio.current_time() < max(own.fresh_until or -math.inf, own.rests_until):
+                return own.entries
             changes = self._changes  # the number of changes announced so far
             # A gateway announces the changes that it notices, but reads its servers' lists only when it is asked.
             is_announced = capability.list_changed and self.hears_changes() and not _is_gateway(self.client)
@@ -265,14 +264,11 @@ class Lists:
                     or isinstance(fault, TimeoutError)
                     or (isinstance(fault, MCPError) and timed_out(fault))
                 ):
-                    self._rests_until[kind] = anyio.current_time() + seconds
+                    own.rests_until = anyio.current_time() + seconds
             # A list that changed while it was read is answered, and read again: it may be the old one or the new one.
             if changes == self._changes:
-                self._fresh_until[kind] = anyio.current_time() + seconds
+                own.fresh_until = anyio.current_time() + seconds
             return entries
-
-    def _last_of(self, kind: Kind) -> _LastList:
-        return self._last.get(kind, _LastList())
 
     async def _read_or_keep(
         self, client: Client, kind: Kind, seconds: float, most: int | None = None
@@ -282,7 +278,8 @@ class Lists:
         `seconds` is the limit for one page of tools, or for the whole list of others.
         """
         listed: list[Any] = []
-        last, bytes_before = self._last_of(kind), self._bytes[kind]
+        own = self._lists[kind]
+        bytes_before = own.bytes
         fault: ListingError | MCPError | TimeoutError | None = None
         try:
             with anyio.fail_after(math.inf if kind is TOOLS else seconds):
@@ -291,25 +288,25 @@ class Lists:
             fault = error
             entries, _ = await usable_entries(listed, kind)
         except BaseException:
-            self._bytes[kind] = bytes_before
+            own.bytes = bytes_before
             raise
         if isinstance(fault, RefusedListingError) or (isinstance(fault, ListingError) and not entries):
             # What is no list, or must not be used, makes the earlier list doubtful as well.
-            last, self._bytes[kind] = _LastList(), 0
-        elif fault is not None and (last.entries if last.is_complete else not entries):
-            self._bytes[kind] = bytes_before
+            own.entries, own.is_complete, own.bytes = _NOTHING, False, 0
+        elif fault is not None and (own.entries if own.is_complete else not entries):
+            own.bytes = bytes_before
         else:
             # Keep the same object if nothing has changed, and so what was derived from it, such as an index.
-            same = [*entries.items()] == [*last.entries.items()]
-            last = _LastList(last.entries if same else entries, is_complete=fault is None)
-        self._last[kind] = last
-        failure = "" if fault is None else _failure(kind, fault, len(entries), len(last.entries), seconds)
-        if failure != self._faults.get(kind, ""):
+            if [*entries.items()] != [*own.entries.items()]:
+                own.entries = entries
+            own.is_complete = fault is None
+        failure = "" if fault is None else _failure(kind, fault, len(entries), len(own.entries), seconds)
+        if failure != own.fault:
             if failure:
                 logger.warning("%s: %s", self.server, failure, extra={"server": self.server})
-            self._faults[kind] = failure
+            own.fault = failure
             self.on_faults(self.faults)
-        return last.entries, fault
+        return own.entries, fault
 
     def _note_gateways(self, page: Mapping[str, Any]) -> None:
         stated = as_object(page.get("_meta")).get(GATEWAYS)
@@ -326,17 +323,17 @@ class Lists:
 
     def has(self, kind: Kind, key: str) -> bool:
         """Return whether the list, as last read, has an entry with this key."""
-        return key in self._last_of(kind).entries
+        return key in self._lists[kind].entries
 
     async def has_changed(self, kind: Kind) -> bool:
         """Read a list again that has been read before, and return whether it has changed."""
-        before = self._last_of(kind).entries
-        self._fresh_until[kind] = -math.inf
+        before = self._lists[kind].entries
+        self._lists[kind].fresh_until = -math.inf
         return await self.entries(kind) is not before
 
     def has_failed(self, kind: Kind) -> bool:
         """Return whether the last attempt to list a kind failed."""
-        return bool(self._faults.get(kind))
+        return bool(self._lists[kind].fault)
 
     def forget(self, event: ServerEvent) -> bool:
         """Mark the changed lists to be read again on the next request. Return whether any had been read."""
@@ -344,8 +341,10 @@ class Lists:
             return False
         self._changes += 1
         kinds = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, RESOURCE_TEMPLATES)
-        read = [self._fresh_until.pop(kind, None) is not None for kind in kinds]
-        return any(read)
+        were_read = any(self._lists[kind].fresh_until is not None for kind in kinds)
+        for kind in kinds:
+            self._lists[kind].fresh_until = None
+        return were_read
 
     async def _read(
         self, client: Client, kind: Kind, page_seconds: float, most: int | None, entries: list[Any]
@@ -354,7 +353,7 @@ class Lists:
 
         `entries` gets them page by page, valid or not, so that the caller has them if a later page fails.
         """
-        fresh_seconds: list[float] = []
+        own, fresh_seconds = self._lists[kind], list[float]()
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
         async def read_page(cursor: str | None) -> str | None:
@@ -370,8 +369,8 @@ class Lists:
             if following is not None and not isinstance(following, str):
                 raise ListingError(f"its {kind.list_method} is malformed: `nextCursor` is no string")
             # Check each page before the next is requested, since a server can send pages without end.
-            self._bytes[kind] += len(to_json(page))
-            if self._bytes.total() > self.max_bytes:
+            own.bytes += len(to_json(page))
+            if sum(each.bytes for each in self._lists.values()) > self.max_bytes:
                 raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
             entries.extend(listed)
             if most is not None and len(entries) > most:
@@ -382,7 +381,7 @@ class Lists:
             self.on_page()
             return following
 
-        self._bytes[kind] = 0
+        own.bytes = 0
         if await follow_cursors(read_page, _MAX_PAGES):
             text = "%s: its list of %ss does not end; the first %d are used"
             logger.warning(text, self.server, _NOUNS[kind], len(entries), extra={"server": self.server})
@@ -392,7 +391,7 @@ class Lists:
         if entries and not usable:
             place = "the log says at which member the first fails"
             raise ListingError(f"its {kind.list_method} holds no valid {_NOUNS[kind]}; {place}")
-        self._fresh_seconds[kind] = min(fresh_seconds)  # each page may state another time
+        own.fresh_seconds = min(fresh_seconds)  # each page may state another time
         return usable
 
     def _report(self, kind: Kind, faults: Sequence[str]) -> None:
