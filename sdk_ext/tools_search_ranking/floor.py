@@ -16,7 +16,6 @@ from mcp_ext_tools_search.ranking.floor import led_by, named
 from mcp_ext_tools_search.ranking.interface import Hit
 from numpy.typing import NDArray
 
-from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import members_in, members_of, slots_of
 from tools_search_ranking.query import Term, Weigher
 from tools_search_ranking.score import Scores
@@ -25,15 +24,12 @@ _MEMBERS: Final = np.uint32(sum(1 << MEMBERS.index(member) for member in ("name"
 """The members that the floor applies to, as bits."""
 
 
-def hits_over_floor(documents: Documents, query: str, scores: Scores | None, weigher: Weigher) -> Sequence[Hit]:
-    """Return the hits of a ranking, if given, followed by those that the floor requires in addition.
+def hits_over_floor(query: str, scores: Scores | None, weigher: Weigher) -> Sequence[Hit]:
+    """Return the hits of a ranking, followed by those that the floor requires in addition.
 
-    Args:
-        documents: The index.
-        query: The query.
-        scores: The ranking's scores for it; `None` for only the hits that the floor requires.
-        weigher: Looks up the terms of the visible tools.
+    `scores` are the ranking's for the query. Without them, return only the hits that the floor requires.
     """
+    documents = weigher.documents
     hits: Sequence[Hit] = () if scores is None else scores.hits()
     visible = weigher.statistics.visible
     if wanted := weigher.terms_of_floor(query, ()) if scores is None else scores.query.unfound:

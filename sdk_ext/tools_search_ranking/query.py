@@ -116,7 +116,7 @@ class Weigher:
 
     def __init__(self, documents: Documents, statistics: Statistics) -> None:
         self.statistics = statistics
-        self._documents = documents
+        self.documents = documents
         self._idf = cast("Sequence[float]", statistics.idf.data)  # faster for single items than numpy
         self._name_terms = cast("Sequence[int]", documents.name_terms.data)
         self.weigh = lru_cache(_KEPT_QUERIES)(self._weigh)
@@ -173,7 +173,7 @@ class Weigher:
 
     def _look_up(self, key: str) -> Term | None:
         """Return a term, or `None` if no visible tool has it."""
-        documents, vocabulary = self._documents, self._documents.vocabulary
+        documents, vocabulary = self.documents, self.documents.vocabulary
         number = vocabulary.numbers.get(key)
         # Greater numbers were assigned after this index was made, so they are unknown to it.
         if number is None or number >= len(self._idf) or not (idf := self._idf[number]):

@@ -94,12 +94,12 @@ class FieldedIndex:
         if least > 0 and unknown > 0.5:
             least = 1.0 if unknown == 1 else max(least, _MIN_OF_UNKNOWN)
         is_given = least <= 0 or (not scores.query.says_nothing and is_sure(scores, least))
-        return (hits_over_floor if is_given else _demanded)(self._documents, query, scores, weigher)
+        return (hits_over_floor if is_given else _demanded)(query, scores, weigher)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
         """Return all hits regardless of confidence, and the signs of whether they serve `query` at all."""
         weigher, scores = self._scored(query, visible)
-        return hits_over_floor(self._documents, query, scores, weigher), signs(scores)
+        return hits_over_floor(query, scores, weigher), signs(scores)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` if there are none."""
@@ -109,7 +109,7 @@ class FieldedIndex:
     def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return only the hits that the draft's matching floor requires, best first."""
         weigher, scores = self._scored(query, visible)
-        return _demanded(self._documents, query, scores, weigher)
+        return _demanded(query, scores, weigher)
 
     def says_nothing(self, query: str) -> bool:
         """Return whether all words of `query` are stop words, numbers or single letters."""
@@ -137,12 +137,12 @@ def _weigher_of(documents: Documents, visible: frozenset[str] | None) -> Weigher
     return Weigher(documents, Statistics.of(documents, visible))
 
 
-def _demanded(documents: Documents, query: str, scores: Scores, weigher: Weigher) -> Sequence[Hit]:
+def _demanded(query: str, scores: Scores, weigher: Weigher) -> Sequence[Hit]:
     """Return the hits that the matching floor requires, with and without stop words, in the order of all hits."""
     said = [] if scores.query.says_nothing else [term for term in terms(query) if term not in STOP_WORDS]
-    floors = (hits_over_floor(documents, asked, None, weigher) for asked in (query, " ".join(said)))
+    floors = (hits_over_floor(asked, None, weigher) for asked in (query, " ".join(said)))
     names = {hit.name for hits in floors for hit in hits}
-    hits = [hit for hit in hits_over_floor(documents, query, scores, weigher) if hit.name in names] if names else []
+    hits = [hit for hit in hits_over_floor(query, scores, weigher) if hit.name in names] if names else []
     return [hit._replace(score=hit.score / hits[0].score) for hit in hits]
 
 

@@ -110,7 +110,7 @@ def test_tools_with_all_of_some_words_are_found_with_the_members_that_have_them(
     documents, said = _changed(tools, changes)
     query = " ".join([*asked, *asked])  # which is no tool's name
     weigher = Weigher(documents, Statistics.of(documents, None))
-    found = {hit.name: hit.matched for hit in hits_over_floor(documents, query, None, weigher)}
+    found = {hit.name: hit.matched for hit in hits_over_floor(query, None, weigher)}
     having = {name: [own.get(WRITTEN + word, (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
     united = {name: int(np.bitwise_or.reduce(own)) for name, own in having.items() if all(own)}
     assert found == {name: members_in(bits) for name, bits in united.items()}
