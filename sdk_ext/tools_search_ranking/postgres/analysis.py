@@ -24,13 +24,12 @@ from mcp_ext_tools_search.ranking.simple import LENGTH_PENALTY, MAX_COUNTED, SAT
 from mcp_types import Tool
 from numpy.typing import NDArray
 
+from tools_search_ranking.vocabulary import term_key
+
 Numbers: TypeAlias = NDArray[np.int64]
 
 ANALYSIS: Final = 1
 """Version of this analysis. Catalogs with another version must be reindexed."""
-
-FLOOR: Final = "~"
-"""Prefix for the keys of the terms of the draft's matching floor. No word in the ranking starts with it."""
 
 BLOCK_BITS: Final = 12
 """A row of postings contains tools whose ids differ only in this many low bits."""
@@ -226,14 +225,12 @@ def _impacts(lengths: Numbers, sizes: Numbers, steps: Numbers, members: Numbers)
 
 def floor_key(term: str) -> str:
     """Return the key of a term of the matching floor. Long terms are hashed, since index keys must be short."""
-    return FLOOR + (term if len(term) <= MAX_WORD_LENGTH else f"#{hashlib.sha256(term.encode()).hexdigest()}")
+    return term_key(term if len(term) <= MAX_WORD_LENGTH else f"#{hashlib.sha256(term.encode()).hexdigest()}")
 
 
 def start_and_slips(key: str) -> tuple[str, list[int]] | None:
     """Return the start and hashes that find a term for a misspelled word; `None` if no word is corrected to it."""
-    if key.startswith((WRITTEN, FLOOR)) or not may_be_misspelled(key) or not key.isalpha():
-        return None
-    return key[:SAME_START], slips(key)
+    return (key[:SAME_START], slips(key)) if key.isalpha() and may_be_misspelled(key) else None
 
 
 def slips(word: str) -> list[int]:
