@@ -522,10 +522,7 @@ class BoundedHttp:
     def _message(self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool) -> JSONRPCMessage | None:
         """Return the message, an error in place of an unreadable answer, or `None` for a message to ignore.
 
-        Args:
-            data: The text.
-            asked: The request whose response contains it.
-            is_all: Whether the response contains nothing else.
+        `asked` is the request whose response contains it, and `is_all` says that the response contains nothing else.
         """
         try:
             message = read_message(data, self.max_bytes)

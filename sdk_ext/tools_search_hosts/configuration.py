@@ -186,7 +186,7 @@ def writers_warning(path: str | PathLike[str]) -> str | None:
 
 def _parsed(
     document: Any,
-    folder: str | PathLike[str],
+    folder: Path,
     environment: Mapping[str, str] | None,
     ask: AskForInput | None,
     workspace: str | PathLike[str] | None,
@@ -195,7 +195,6 @@ def _parsed(
     if not is_object(document):
         return HostFile(()), ["it must be an object with `mcpServers` (or `servers`)"]
     environment = os.environ if environment is None else environment
-    folder = Path(folder)
     workspace = Path(workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder))
     members, problems = with_canonical_names(document, _OUR_MEMBERS)
     members = in_common_form(members, kept=_OUR_MEMBERS, environment=environment, workspace=workspace)
@@ -210,14 +209,9 @@ def _parsed(
 
 
 def with_canonical_names(members: Mapping[str, Any], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    """Convert known names of members from camelCase, and return the problems.
+    """Return the members under their known names, and a line for each one that occurs in both spellings.
 
-    Args:
-        members: The members in a file.
-        known: Known names. Those with underscores may also be written in camelCase.
-
-    Returns:
-        The members, and a line for each one that occurs in both spellings.
+    Known names with underscores may also be written in camelCase.
     """
     spelled = {re.sub("_+(.)", lambda match: match[1].upper(), name): name for name in known}
     own_names = {name: spelled.get(name, name) for name in members}

@@ -96,10 +96,7 @@ def malformed(error: MCPError) -> bool:
 def refusal(http_status: int, stated: ErrorData | None, *, has_session: bool) -> ErrorData:
     """Return the error of a request that a server refused with an HTTP status.
 
-    Args:
-        http_status: The status.
-        stated: The JSON-RPC error in the response, if it has one.
-        has_session: Whether the request belonged to a session.
+    `stated` is the JSON-RPC error in the response, if it has one.
     """
     if stated is None:
         is_lost = has_session and http_status == _NOT_FOUND

@@ -68,13 +68,9 @@ def in_common_form(
 ) -> _Object:
     """Convert the contents of a host's file to the form of most hosts, with the servers in `mcpServers` or `servers`.
 
-    A file that is already in that form, or in an unknown one, is returned unchanged.
-
-    Args:
-        document: The contents.
-        kept: Names of members that are not the host's. All other host settings are omitted.
-        environment: The set variables, for hosts that pass on only these.
-        workspace: The project's folder, for hosts with separate servers for each project.
+    A file that is already in that form, or in an unknown one, is returned unchanged. From others, the host's settings
+    are omitted, which are all members but those in `kept`. Some hosts pass on only variables that are set in the
+    environment, and some have separate servers for each project (`workspace`).
     """
     own = {name: value for name, value in document.items() if name in kept}
     # Before `mcpServers`, which Claude Code has too, for all projects.

@@ -49,10 +49,7 @@ def host_paths(
 ) -> list[HostPath]:
     """Return the locations of the user's files, whether or not they exist, each host's preferred one first.
 
-    Args:
-        environment: Variables that can change the locations; by default those of the process.
-        home: The user's home folder; by default that of the process.
-        platform: A value of `sys.platform`.
+    By default, they are those of this process. Variables of the environment can change them.
     """
     variables = os.environ if environment is None else environment
     home = home or home_folder()

@@ -83,12 +83,9 @@ def without_digest(name: str) -> str:
 
 
 def labels_among_servers(server: str, labels: Mapping[str, Any], category: object) -> dict[str, Any]:
-    """Return labels with the server as the tool's group.
+    """Return a tool's published labels with the server as its group.
 
-    Args:
-        server: The server's configured name.
-        labels: The tool's published labels.
-        category: The part of the server that the tool belongs to; ignored if it is not a string.
+    `category` is the part of the server that the tool belongs to. It is ignored if it is not a string.
     """
     among = {name: label for name, label in labels.items() if label is not None and name not in _NOT_AMONG}
     return {**among, "group": server, **({"category": category} if isinstance(category, str) and category else {})}
@@ -128,12 +125,10 @@ def is_pinned(tool: Tool) -> bool:
 
 
 def pinned_within_bounds(pinned: Iterable[tuple[_Server, _Pinned]]) -> list[_Pinned]:
-    """Apply the limits to pinned tools: keep the first ones of each server, and then the first ones in total.
+    """Apply the limits to pinned tools, given with their servers in the order of the listing.
 
-    This is not part of `tools/search`: a server lists and finds such tools like any others.
-
-    Args:
-        pinned: Pinned tools with their servers, in the order of the listing.
+    Keep the first ones of each server, and then the first ones in total. This is not part of `tools/search`: a server
+    lists and finds such tools like any others.
     """
     counts: Counter[_Server] = Counter()
     kept: list[_Pinned] = []

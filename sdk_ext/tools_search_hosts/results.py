@@ -72,13 +72,9 @@ def sieved(members: Mapping[str, Any], method: str, version: str, model: type[Ba
 
 
 def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], server: str = "") -> dict[str, Any]:
-    """Return the valid parts of a tool's result, with a text for each invalid part.
+    """Return the valid parts of a tool's result, with a text for each invalid part, which names the server, if given.
 
-    Args:
-        members: The result, which the revision does not allow. It can contain anything.
-        version: The revision.
-        model: The revision's type for the results of tools.
-        server: The server's name, for the texts.
+    The result can contain anything. `model` is the revision's type for the results of tools.
     """
     sender = f"The MCP server {server!r}" if server else "The MCP server"
 

@@ -109,11 +109,7 @@ class ServerEntry:
     """Own names of the tools that the operator lets a host call without asking; `*` means all."""
 
     def allows(self, tool: str) -> bool:
-        """Return whether the operator lets a host call `tool` without asking its user.
-
-        Args:
-            tool: The server's own name for the tool.
-        """
+        """Return whether the operator lets a host call the tool of this own name without asking its user."""
         return not self.always_allow.isdisjoint((tool, "*"))
 
 

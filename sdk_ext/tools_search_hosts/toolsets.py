@@ -75,11 +75,8 @@ EVERYTHING: Final = Toolset("", None)
 def read_rules(place: str, chosen: Mapping[str, Any], servers: Collection[str], problems: list[str]) -> dict[str, Rule]:
     """Return the rules of a toolset by server.
 
-    Args:
-        place: The toolset's place in the file, for the problems.
-        chosen: Maps names of servers to true, a list of tools or `{"exclude": [tools]}`.
-        servers: Names of the configured servers, including disabled ones.
-        problems: Gets a line for each problem.
+    `chosen` maps some of the configured `servers`, including disabled ones, to true, a list of tools or
+    `{"exclude": [tools]}`. `problems` gets a line for each problem, with the toolset's place in the file.
     """
     rules: dict[str, Rule] = {}
     for server, stated in chosen.items():

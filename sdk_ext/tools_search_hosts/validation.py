@@ -11,12 +11,9 @@ from tools_search_hosts.toolsets import closest
 
 
 def validation_problem(error: ErrorDetails, *place: str, known: Collection[str] = ()) -> str:
-    """Describe a pydantic error on one line, without the value, which may be a misplaced key.
+    """Describe a pydantic error in the value at `place` on one line, without the value, which may be a misplaced key.
 
-    Args:
-        error: The error.
-        place: The place of the validated value.
-        known: Known member names, for a suggestion in place of an unknown one.
+    In place of an unknown member, suggest one of the `known` names.
     """
     # Without `error["input"]`: the message may be logged, and the value may be a key.
     path, context = ".".join(map(str, (*place, *error["loc"]))), error.get("ctx", {})

@@ -137,11 +137,8 @@ class IndexCache:
     async def rank(self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None) -> Sequence[Hit]:
         """Return every distinct tool that matches `query`, best first.
 
-        Args:
-            tools: Wire definitions by name.
-            query: Text that is not blank.
-            catalog: The catalog to search instead, with `tools` as its visible part, if it contains them all. The
-                answer is the same, but all parts of a catalog share one index.
+        If all `tools` are in `catalog`, it is searched instead, with them as its visible part. The answer is the same,
+        but all parts of a catalog share one index.
         """
         if self._is_quick(tools, catalog):
             return self._rank(tools, query, catalog)

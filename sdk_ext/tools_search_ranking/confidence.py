@@ -79,9 +79,7 @@ WEIGHTS: Final = (
 def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[float, ...]] = WEIGHTS) -> float:
     """Return the probability that a tool serves the request, in [0, 1]; 1 if there are no signs.
 
-    Args:
-        found: The signs, which may be others than `Signs`.
-        weights: Intercept and slopes that were fitted to these signs.
+    `weights` are an intercept and slopes that were fitted to these signs, which may be others than `Signs`.
     """
     if found is None:
         return 1.0

@@ -156,8 +156,7 @@ class _Analyzed(NamedTuple):
 class _Analysis(dict[str | bytes, int]):
     """Numbers the distinct runs of letters and digits, so that each run's words are looked up once for many tools.
 
-    Args:
-        vocabulary: Receives the words. The caller must hold its lock.
+    The caller must hold the lock of the vocabulary, which receives the words.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:

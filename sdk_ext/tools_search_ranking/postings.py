@@ -85,12 +85,9 @@ class Postings:
 
     @classmethod
     def of(cls, terms: NDArray[np.int64], forms: NDArray[np.int64], entries: Entries) -> Postings:
-        """Make the index of these postings.
+        """Make the index of these postings, with for each the numbers of its term and of the form that shares it.
 
-        Args:
-            terms: The term's number for each posting.
-            forms: The number of the form that shares the posting, or the term's own number.
-            entries: The postings.
+        If no form shares a posting, that number is the term's own.
         """
         cells = terms << TERM_BITS | forms
         order = np.argsort(cells, kind="stable")

@@ -44,11 +44,6 @@ class Scores:
 
     A page has far fewer hits than there are matches, so the best are sorted first, and the others on demand. Ties are
     broken by name, which is the order of slots.
-
-    Args:
-        query: The terms and their weights.
-        statistics: The counts over the visible tools.
-        names: The names of the tools, by slot.
     """
 
     def __init__(self, query: WeighedQuery, statistics: Statistics, names: Sequence[str]) -> None:

@@ -91,11 +91,8 @@ class Vocabulary:
     def nearest(self, word: str, known: NDArray[np.bool_]) -> Sequence[tuple[str, float]]:
         """Return the stems that are nearest to an unknown one, best first, with their similarities.
 
-        The number of candidates that are compared closely is limited, and so is the cost.
-
-        Args:
-            word: The stem.
-            known: Whether each term may be found, by number. Terms beyond its end may not.
+        `known` says by number whether each term may be found. Terms beyond its end may not. The number of candidates
+        that are compared closely is limited, and so is the cost.
         """
         if not may_be_misspelled(word):
             return []

@@ -164,13 +164,7 @@ _Found = TypeVar("_Found")
 
 
 class DatabaseCatalog:
-    """A catalog in a database, as its callers see it.
-
-    Args:
-        address: The database's address.
-        name: The catalog's name.
-        limits: Limits of lists and searches.
-    """
+    """A catalog in a database, as its callers see it."""
 
     def __init__(self, address: str, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits

@@ -92,10 +92,7 @@ async def completed(
 ) -> Mapping[str, Any]:
     """Answer the questions of a modern server on behalf of a legacy caller, and return its final result.
 
-    Args:
-        result: The server's first result, which may already be final.
-        ctx: The caller's request.
-        again: Repeats the request with additional parameters.
+    `result`, the server's first one, may already be final. `again` repeats the request with additional parameters.
 
     Raises:
         UnansweredError: The caller cannot be asked or refuses, or the server does not stop asking.

@@ -139,10 +139,7 @@ class _Update:
 class SharedIndex:
     """The tools of a gateway in a database that its replicas share.
 
-    Args:
-        gateway: The gateway whose tools are indexed.
-        address: The database's address, with a role that owns the schema.
-        catalog: Name of the catalog; the same for all replicas.
+    The role in `address` must own the schema. All replicas use the same name of the catalog.
     """
 
     def __init__(self, gateway: Gateway, address: str, catalog: str) -> None:

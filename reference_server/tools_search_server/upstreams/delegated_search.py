@@ -122,14 +122,9 @@ class Bounds:
 
 
 class UpstreamSearch:
-    """One server's search for one kind of items, on one connection.
+    """One server's search for one kind of items, on one connection to a server that advertises it.
 
-    Args:
-        client: The connection to a server that advertises the search.
-        server: The server's name.
-        kind: The kind of items.
-        max_limit: The server's maximum page size, if it is stated.
-        patience: The factor for time limits.
+    `max_limit` is the server's maximum page size, if it is stated, and `patience` the factor for time limits.
     """
 
     def __init__(

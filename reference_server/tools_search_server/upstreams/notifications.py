@@ -151,10 +151,8 @@ class ResourceSubscriptions:
         ending     open       a caller has subscribed again before the request         _unsubscribe
         ending     requested  the same during the request: the lock keeps them apart   _unsubscribe, _open
 
-    Args:
-        server: The server's name.
-        on_update: Called with the URI of each resource that has changed, or may have changed during a lost connection.
-        is_watched: Returns whether the gateway itself is subscribed to a resource on the current legacy connection.
+    `on_update` is called with the URI of each resource that has changed, or may have changed during a lost connection.
+    `is_watched` says whether the gateway itself is subscribed to a resource on the current legacy connection.
     """
 
     def __init__(self, server: str, on_update: Callable[[str], None], is_watched: Callable[[str], bool]) -> None:

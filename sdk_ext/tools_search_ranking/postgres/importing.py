@@ -341,11 +341,8 @@ def reindex_catalog(
 ) -> int:
     """Rebuild a catalog's index from the definitions in the database, and return the number of tools.
 
-    Args:
-        connection: As for `import_catalog`.
-        reading: A second connection with the same role, which reads while the first one writes.
-        catalog: The catalog's name.
-        on_progress: As for `import_catalog`.
+    The arguments are as for `import_catalog`, with a second connection of the same role, which reads while the first
+    one writes.
 
     Raises:
         LookupError: There is no such catalog.
@@ -374,11 +371,8 @@ def reindex_catalog(
 def update_catalog(connection: Connection, catalog: str, removed: Collection[str], added: Sequence[ToolEntry]) -> None:
     """Change some tools in a catalog, at the cost of only these tools.
 
-    Args:
-        connection: As for `import_catalog`.
-        catalog: The catalog's name.
-        removed: Names of tools to remove. Unknown names are ignored.
-        added: Tools to add or replace.
+    Tools whose names are in `removed` are removed, and unknown names are ignored. Those in `added` are added or
+    replaced. The connection is as for `import_catalog`.
 
     Raises:
         LookupError: There is no such catalog.

@@ -72,12 +72,7 @@ class Entry:
 
 
 class VectorStore:
-    """Makes and stores vectors.
-
-    Args:
-        embedder: Makes the vectors.
-        folder: Folder in which to store them for the next start; `None` to store none.
-    """
+    """Makes vectors, and stores them in a folder for the next start, if there is one."""
 
     def __init__(self, embedder: Embedder, folder: str | PathLike[str] | None) -> None:
         self.embedder = embedder
@@ -274,12 +269,7 @@ class _Header(BaseModel):
 
 
 class VectorFile:
-    """The file with the vectors of one embedder.
-
-    Args:
-        embedder: The embedder's name.
-        folder: The folder with the files.
-    """
+    """The file in a folder with the vectors of the embedder of this name."""
 
     def __init__(self, embedder: str, folder: str | PathLike[str]) -> None:
         self._embedder = embedder
@@ -306,10 +296,9 @@ class VectorFile:
             return {}
 
     def save(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Replace the stored vectors atomically, readable only by this user. If writing fails, log it once.
+        """Replace the stored vectors, all of one length, atomically, readable only by this user.
 
-        Args:
-            vectors: Vectors by digest, all of the same length. If there are too many, the first are stored.
+        If there are too many, the first are stored. If writing fails, log it once.
         """
         kept = list(vectors.items())[:_MAX_VECTORS]
         if not kept:
