@@ -39,13 +39,13 @@ class AlwaysAvailable:
         stated: list[str] = []
         if self.names:  # skip the loop over all tools, which may be many
             tools = view.for_model.tools.items()
-            stated = [name for name, exposed in tools if {name, exposed.original_name} & self.names]
+            stated = [name for name, exposed in tools if {name, exposed.original.name} & self.names]
         chosen = dict.fromkeys([*stated[:_MAX_TOOLS], *view.pinned])
         return {name: view.tools[name] for name in list(chosen)[:_MAX_TOOLS]}
 
     def unknown(self, tools: Mapping[str, ExposedTool]) -> list[str]:
         """Return the names that no tool has."""
-        known = {known for name, exposed in tools.items() for known in (name, exposed.original_name)}
+        known = {known for name, exposed in tools.items() for known in (name, exposed.original.name)}
         return sorted(self.names - known)
 
     def left_out(self, view: View) -> list[str]:
@@ -53,7 +53,7 @@ class AlwaysAvailable:
         reasons = [
             f"always_available names {name!r}, which is only for its server's user interface"
             for name, exposed in view.tools.items()
-            if {name, exposed.original_name} & self.names and not is_for_model(exposed.tool)
+            if {name, exposed.original.name} & self.names and not is_for_model(exposed.tool)
         ]
         asked = Counter(exposed.upstream.name for exposed in view.for_model.tools.values() if is_pinned(exposed.tool))
         chosen = self.of(view)

@@ -94,7 +94,7 @@ class MetaTools(CompatEndpoint):
     async def _call_listed(self, ctx: Ctx, name: str) -> dict[str, Any]:
         view = self.views.current()
         if (exposed := self.always.of(view).get(name)) is not None:
-            return await relay(exposed.upstream, ctx, {"name": exposed.original_name})
+            return await relay(exposed.upstream, ctx, {"name": exposed.original.name})
         if name in view.for_model.tools:
             advice = f'Call {self.names("call_tool")} with {{"name": "{name}", "arguments": {{…}}}}.'
             raise ToolFailureError(f"{name} is not in this server's list.", [advice])

@@ -179,7 +179,7 @@ class ModelTools:
             more = {"input_schema": shown} if shown else see
             raise ToolFailureError(f"These arguments do not fit {name}.", advice, problems=wrong, **more)
         try:
-            return await relay(exposed.upstream, inner, {"name": exposed.original_name})
+            return await relay(exposed.upstream, inner, {"name": exposed.original.name})
         except MCPError as error:
             # A host would take a protocol error for an error of `call_tool` itself.
             reason = quoted(error.message, _MAX_ERROR_CHARS)

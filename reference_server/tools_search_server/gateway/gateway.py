@@ -105,11 +105,6 @@ class ExposedTool:
     original: Tool
     """The tool as its upstream lists it."""
 
-    @property
-    def original_name(self) -> str:
-        """The upstream's own name for the tool."""
-        return self.original.name
-
 
 class Gateway:
     """The upstreams in a configuration, and all their tools."""
@@ -279,7 +274,7 @@ class Gateway:
                 upstream.note_change(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
-        before = {exposed.original_name: exposed for exposed in self._exposed_by_server[changed.name]}
+        before = {exposed.original.name: exposed for exposed in self._exposed_by_server[changed.name]}
         # An unchanged tool stays the same object, so that its wire forms are reused.
         exposed = [
             known if (known := before.get(name)) is not None and known.original == tool else self.expose(changed, tool)

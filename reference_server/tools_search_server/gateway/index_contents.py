@@ -107,7 +107,7 @@ class Partition:
         server = exposed.upstream.name
         if (rules := self._rules.get(server)) is None:
             return json.dumps([server])
-        return json.dumps([server, sorted(name for name, rule in rules.items() if rule.shows(exposed.original_name))])
+        return json.dumps([server, sorted(name for name, rule in rules.items() if rule.shows(exposed.original.name))])
 
 
 def groups_of_caller(parts: Sequence[str], protocol_version: str) -> list[str]:

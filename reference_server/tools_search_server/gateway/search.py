@@ -261,10 +261,10 @@ class GatewaySearch:
                         exposed = self.gateway.expose(seen.upstream, tool)
                         if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
                             add(exposed, matched_members(tool))
+                ttl_ms = 0 if searching.cancelled_caught else ttl_ms
             except NoAnswerError as failure:
                 logger.warning("a search is incomplete: %s", failure, extra={"server": seen.name})
-                return _DelegatedResult(found, ttl_ms=0)
-            return _DelegatedResult(found, 0 if searching.cancelled_caught else ttl_ms)
+                ttl_ms = 0
         return _DelegatedResult(found, ttl_ms)
 
 
@@ -322,7 +322,7 @@ async def destination(view: View, name: str) -> tuple[Upstream, str] | None:
     goes to an upstream that is down, so that the error says so.
     """
     if (exposed := view.tools.get(name)) is not None:
-        return exposed.upstream, exposed.original_name
+        return exposed.upstream, exposed.original.name
     for seen, delegate in view.delegated_named(name):
         own = own_name(seen.name, name)
         try:

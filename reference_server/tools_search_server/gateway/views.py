@@ -189,7 +189,7 @@ class Views:
         tools = {
             name: exposed
             for name, exposed in gateway.tools.items()
-            if (rule := rules.get(exposed.upstream.name)) is not None and rule.shows(exposed.original_name)
+            if (rule := rules.get(exposed.upstream.name)) is not None and rule.shows(exposed.original.name)
         }
         for server in seen:  # warn about unknown names: the tools that they should hide may be visible
             unknown = sorted(server.rule.names - server.upstream.tools.keys())
