@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import anyio
 from mcp import Client, MCPError
@@ -52,13 +52,15 @@ def explained(error: MCPError) -> str:
     return f"it answered with error {error.code}: {quoted(error.message)}"
 
 
+StateKind: TypeAlias = Literal["starting", "ready", "idle", "down"]
+"""`idle`: not connected because there has been no request for a while."""
+
+
 @dataclass(frozen=True)
 class State:
     """An upstream's state, since when, and why. `upstream.py` lists the transitions."""
 
-    kind: Literal["starting", "ready", "idle", "down"]
-    """`idle`: not connected because there has been no request for a while."""
-
+    kind: StateKind
     since: datetime
     reason: str = ""
 

@@ -72,6 +72,7 @@ from tools_search_server.upstreams.state import (
     Greeting,
     SessionLostError,
     State,
+    StateKind,
     UnavailableError,
     attempt_delays,
     is_modern,
@@ -447,12 +448,7 @@ class Upstream:
 
     # Transitions.
 
-    def _move(
-        self,
-        kind: Literal["starting", "ready", "idle", "down"],
-        tools: Mapping[str, Tool] | None = None,
-        reason: str = "",
-    ) -> None:
+    def _move(self, kind: StateKind, tools: Mapping[str, Tool] | None = None, reason: str = "") -> None:
         """Enter a state, with these tools or the current ones. Entering the current state again keeps its `since`."""
         since = self.state.since if kind == self.state.kind else datetime.now(UTC)
         self.state = State(kind, since, reason)
