@@ -203,18 +203,13 @@ class ViewNotifier:
         for published in events:
             async with anyio.create_task_group() as tasks:
                 for toolset in self._access.toolsets:
-                    rule = toolset.rule(upstream.name)
-                    if rule is not None and rule.shows_more:
+                    if _shows_more(toolset, upstream):
                         tasks.start_soon(self._notify, toolset, published)
             if isinstance(published, ResourceUpdated):
                 for session, owner in self._subscriptions.sessions_that_follow(published.uri):
-                    if self._shows_more(owner, upstream):
+                    now = self._access.toolset_of(owner)  # it may have changed since the subscription
+                    if now is not None and _shows_more(now, upstream):
                         self.sessions.post(session, published)
-
-    def _shows_more(self, principal: str | None, upstream: Upstream) -> bool:
-        now = self._access.toolset_of(principal)  # it may have changed since the subscription
-        rule = None if now is None else now.rule(upstream.name)
-        return rule is not None and rule.shows_more
 
     def missed(self) -> None:
         """Notify legacy clients that any list may have changed. The bus notifies modern clients."""
@@ -246,6 +241,11 @@ class ViewNotifier:
     async def _listen(self, ctx: Ctx, params: SubscriptionsListenRequestParams) -> HandlerResult:
         async with self._subscriptions.followed(ctx, params) as followed:
             return await self._audience(self.views.toolset()).listen(ctx, followed)
+
+
+def _shows_more(toolset: Toolset, upstream: Upstream) -> bool:
+    rule = toolset.rule(upstream.name)
+    return rule is not None and rule.shows_more
 
 
 class _Subscriptions:

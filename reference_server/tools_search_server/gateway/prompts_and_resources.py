@@ -117,12 +117,10 @@ def _declare(declared: dict[str, Any], view: View) -> None:
     for name in {"prompts", "resources"} & declared.keys():
         declared[name]["listChanged"] = True
     if "resources" in declared:
-        resources = [
-            capabilities.resources
+        declared["resources"]["subscribe"] = any(
+            capabilities is None or (capabilities.resources is not None and bool(capabilities.resources.subscribe))
             for capabilities in offered
-            if capabilities is not None and capabilities.resources is not None
-        ]
-        declared["resources"]["subscribe"] = None in offered or any(capability.subscribe for capability in resources)
+        )
 
 
 async def entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
