@@ -111,22 +111,22 @@ class CompatOptions:
     """Maximum number of tools for which `auto` lists all of them to a caller."""
 
 
+@dataclass(frozen=True)
 class MetaNames:
     """The names of the meta-tools, with the operator's prefix.
 
     They never collide with an upstream's tools, whose public names contain `__` or end in a digest.
     """
 
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
+    prefix: str
 
     def __call__(self, plain: str) -> str:
         """Return the prefixed name of a meta-tool."""
-        return f"{self._prefix}{plain}"
+        return f"{self.prefix}{plain}"
 
     def plain(self, offered: str) -> str | None:
         """Return the unprefixed name of the meta-tool that `offered` refers to, or `None`."""
-        name = offered.removeprefix(self._prefix) if offered.startswith(self._prefix) else ""
+        name = offered.removeprefix(self.prefix) if offered.startswith(self.prefix) else ""
         name = _ALIASES.get(name, name)
         return name if name in META_TOOLS else None
 

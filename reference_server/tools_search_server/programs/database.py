@@ -280,19 +280,14 @@ def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
 
     from tools_search_server.catalog.database import catalog_entries
 
-    for number, line in enumerate(_decoded(lines), start=1):
-        if line.strip():
-            try:
-                tool = Tool.model_validate(parsed(line), by_name=False)
-                contents = CatalogFile(tools=[tool])
-            except (ValueError, RecursionError):
-                raise ConfigurationError("FILE", [f"line {number} is not the definition of an MCP tool"]) from None
-            yield from catalog_entries(contents)
-
-
-def _decoded(lines: IO[str]) -> Iterator[str]:
     try:
-        yield from lines
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                try:
+                    contents = CatalogFile(tools=[Tool.model_validate(parsed(line), by_name=False)])
+                except (ValueError, RecursionError):
+                    raise ConfigurationError("FILE", [f"line {number} is not the definition of an MCP tool"]) from None
+                yield from catalog_entries(contents)
     except UnicodeDecodeError:
         raise ConfigurationError("FILE", ["is not UTF-8 text. Save it as UTF-8."]) from None
 
