@@ -146,7 +146,7 @@ async def http_streams(
 
     if target.transport == "sse":
         sse = IsolatingSse(isolates, bounded.explain)
-        factory = partial(make_client, sse.make_client)
+        factory = partial(make_client, partial(_SseClient, sse))
         transport = sse_client(target.url, dict(target.headers), connect_seconds, read_seconds, factory, auth)
         async with sse.over(transport) as streams:
             yield streams
@@ -205,21 +205,15 @@ class IsolatingSse:
     """
 
     def __init__(
-        self,
-        isolates: Callable[[Exception], bool],
-        explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None,
+        self, isolates: Callable[[Exception], bool], explain: Callable[[httpx2.Response], ErrorData | None]
     ) -> None:
         """Take the functions that `IsolatingClient` and `BoundedHttp` take."""
         self._isolates = isolates
         self._explain = explain
 
-    def make_client(self, **options: Any) -> httpx2.AsyncClient:
-        """Return the HTTP client for the transport."""
-        return _SseClient(self, **options)
-
     @asynccontextmanager
     async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-        """Open a transport that uses that client, and yield its two streams."""
+        """Open a transport that uses an `_SseClient` of this object, and yield its two streams."""
         async with transport as (received, outgoing):
             # The server's messages, and answers in place of those to messages that could not be delivered.
             self._failures, incoming = anyio.create_memory_object_stream[Any]()
