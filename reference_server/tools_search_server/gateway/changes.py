@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,8 +50,8 @@ from tools_search_server.access.principals import caller_name
 from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.prompts_and_resources import owner_of
-from tools_search_server.gateway.replicas import LIST_EVENTS
 from tools_search_server.gateway.views import Ctx, View, Views
+from tools_search_server.upstreams.notifications import LIST_EVENTS
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
 
@@ -74,14 +74,14 @@ class LegacySessions:
         """The notifications that wait, of each session to which some are being sent."""
         self._tasks: TaskGroup | None = None
 
-    def install(self, server: Server[Any], *others: str) -> None:
-        """Register the sessions of `server`, and declare `listChanged` for tools and `others` to them."""
+    def install(self, server: Server[Any], offered: Collection[str] = ("tools",)) -> None:
+        """Register the sessions of `server`, and declare `listChanged` for the `offered` lists to them."""
 
         async def remember(ctx: Ctx, _: NotificationParams) -> None:
             self.add(connection_of(ctx))
 
         server.add_notification_handler("notifications/initialized", NotificationParams, remember)
-        server.middleware.append(partial(_declare_list_changes, ("tools", *others)))
+        server.middleware.append(partial(_declare_list_changes, offered))
 
     def add(self, connection: Connection) -> None:
         """Register the current caller's session."""

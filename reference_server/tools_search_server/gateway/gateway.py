@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import ServerEvent
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_types import Tool
 from tools_search_hosts import ServerEntry
@@ -35,6 +35,7 @@ from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness
 from tools_search_server.upstreams.listing import Kind
+from tools_search_server.upstreams.notifications import LIST_EVENTS
 from tools_search_server.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ class Gateway:
         """Index delegated upstreams of which a changed toolset now shows only part."""
         for upstream in self.upstreams:
             if upstream.delegated is not None and self._most_indexed(upstream.name, 0) is None:
-                upstream.note_change(ToolsListChanged())
+                upstream.note_change(LIST_EVENTS["tools"])
 
     def _on_change(self, changed: Upstream) -> None:
         before = {exposed.original.name: exposed for exposed in self._exposed_by_server[changed.name]}
@@ -321,9 +322,9 @@ class Gateway:
 
     def _missed(self) -> None:
         for upstream in self.upstreams:
-            upstream.note_change(ToolsListChanged())
+            upstream.note_change(LIST_EVENTS["tools"])
             if upstream.lists is not None:  # this sends no event: all clients are notified below
-                upstream.lists.forget(PromptsListChanged())
-                upstream.lists.forget(ResourcesListChanged())
+                upstream.lists.forget(LIST_EVENTS["prompts"])
+                upstream.lists.forget(LIST_EVENTS["resources"])
         for notifier in self.notifiers:
             notifier.missed()

@@ -21,39 +21,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
 import anyio.lowlevel
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ServerEvent,
-    SubscriptionBus,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts import ConfigurationError
 from tools_search_ranking.extras import install_command
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import first_error
+from tools_search_server.upstreams.notifications import LIST_EVENTS, ListKind
 from tools_search_server.upstreams.state import Retries, State
 
 logger = logging.getLogger(__name__)
 
 REDIS_VARIABLE: Final = "TOOLS_SEARCH_REDIS"
 DEFAULT_CHANNEL: Final = "tools-search"
-
-ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
-
-LIST_EVENTS: Final[Mapping[ListKind, ServerEvent]] = {
-    "tools": ToolsListChanged(),
-    "prompts": PromptsListChanged(),
-    "resources": ResourcesListChanged(),
-}
 
 _MAX_MESSAGE_BYTES: Final = 4096
 """Far more than names need, but cheap to read."""

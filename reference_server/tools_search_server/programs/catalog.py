@@ -18,14 +18,7 @@ import anyio
 import anyio.to_thread
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ServerEvent,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import SubscriptionsListenRequestParams
@@ -40,6 +33,7 @@ from tools_search_server.catalog.catalog_server import CallTool, Catalog, catalo
 from tools_search_server.gateway.changes import LegacySessions
 from tools_search_server.programs.database import checked_catalog, import_file, is_database
 from tools_search_server.programs.serving import Program, changes_of
+from tools_search_server.upstreams.notifications import LIST_EVENTS
 
 logger = logging.getLogger(__name__)
 
@@ -135,12 +129,11 @@ class _Changes:
     """Notifies a server's clients of changes to its lists, in both eras."""
 
     def __init__(self, server: Server[Any]) -> None:
-        offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
-        offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
-        self._events: list[ServerEvent] = [ToolsListChanged(), *offered.values()]
+        offered = {name: event for name, event in LIST_EVENTS.items() if server.get_request_handler(f"{name}/list")}
+        self._events = list(offered.values())
         self._bus = InMemorySubscriptionBus()
         self.sessions = LegacySessions()
-        self.sessions.install(server, *offered)
+        self.sessions.install(server, offered)
         listen = ListenHandler(self._bus)
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
         self.close = listen.close

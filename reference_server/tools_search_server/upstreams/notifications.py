@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -46,10 +46,19 @@ _REST_SECONDS: Final = 10
 
 _SUBSCRIBED_AT_ONCE: Final = 16
 
-_LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
-    ToolListChangedNotification: ToolsListChanged(),
-    PromptListChangedNotification: PromptsListChanged(),
-    ResourceListChangedNotification: ResourcesListChanged(),
+ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
+"""A capability with a list that can change."""
+
+LIST_EVENTS: Final[Mapping[ListKind, ServerEvent]] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+
+_LEGACY_KINDS: Final[Mapping[type, ListKind]] = {
+    ToolListChangedNotification: "tools",
+    PromptListChangedNotification: "prompts",
+    ResourceListChangedNotification: "resources",
 }
 
 
@@ -74,8 +83,8 @@ class Notifications:
 
     async def on_message(self, message: object) -> None:
         """Handle a message that is not an answer. Changes of a modern server arrive on its streams instead."""
-        if not self._has_streams and (event := _LEGACY_EVENTS.get(type(message))) is not None:
-            self.on_event(event, True)
+        if not self._has_streams and (kind := _LEGACY_KINDS.get(type(message))) is not None:
+            self.on_event(LIST_EVENTS[kind], True)
         elif not self._has_streams and isinstance(message, ResourceUpdatedNotification):
             self.on_event(ResourceUpdated(message.params.uri), True)
         elif isinstance(message, ElicitCompleteNotification):
@@ -90,12 +99,11 @@ class Notifications:
             return
         self._has_streams = True
         offered = client.server_capabilities
-        kinds = (
-            ("tools_list_changed", offered.tools, ToolsListChanged()),
-            ("prompts_list_changed", offered.prompts, PromptsListChanged()),
-            ("resources_list_changed", offered.resources, ResourcesListChanged()),
-        )
-        followed = {name: event for name, kind, event in kinds if kind is not None and kind.list_changed}
+        followed = {
+            f"{kind}_list_changed": event
+            for kind, event in LIST_EVENTS.items()
+            if (capability := getattr(offered, kind)) is not None and capability.list_changed
+        }
         if not followed:
             return
         filters: Any = dict.fromkeys(followed, True)

@@ -42,13 +42,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from mcp import Client, MCPError
-from mcp.server.subscriptions import (
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent, ToolsListChanged
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
@@ -64,7 +58,12 @@ from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAn
 from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
 from tools_search_server.upstreams.listing import Kind, Lists, TooManyToolsError
 from tools_search_server.upstreams.liveness import Liveness
-from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions, WatchedResources
+from tools_search_server.upstreams.notifications import (
+    LIST_EVENTS,
+    Notifications,
+    ResourceSubscriptions,
+    WatchedResources,
+)
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstreams.resource_texts import MAX_READ_BYTES, ResourceTexts
 from tools_search_server.upstreams.state import (
@@ -108,9 +107,6 @@ _MAX_PROGRESS: Final = 64
 """Maximum progress messages queued for one request's caller; further ones are dropped."""
 
 _MIN_IDLE_SECONDS: Final = 0.05
-
-_EVENTS: Final[Mapping[Kind, ServerEvent]] = {PROMPTS: PromptsListChanged(), RESOURCES: ResourcesListChanged()}
-"""The notifications of changes."""
 
 _SAVED: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES, "templates": RESOURCE_TEMPLATES}
 """The lists in a saved listing."""
@@ -341,7 +337,7 @@ class Upstream:
             tasks.start_soon(notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
             tasks.start_soon(self._keep_fresh, client, lists)
-            for kind in _EVENTS:
+            for kind in (PROMPTS, RESOURCES):
                 tasks.start_soon(self._read_when_doubted, kind, lists)
             tasks.start_soon(self._end_when_dead, client)
             if self.texts is not None and not self.searches.contents:
@@ -410,7 +406,7 @@ class Upstream:
             if await lists.has_changed(kind):
                 if kind is RESOURCES and self.texts is not None:
                     self.texts.note_change()
-                self.on_event(self, _EVENTS[kind])
+                self.on_event(self, LIST_EVENTS["prompts" if kind is PROMPTS else "resources"])
 
     async def _end_when_dead(self, client: Client) -> None:
         connection, probes = self._connection, self._may_probe
@@ -677,6 +673,6 @@ class Upstream:
 
     def _announce_lists(self) -> None:
         """Report that its prompts and resources have appeared or disappeared."""
-        for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
-            if feature in self.greeting.features:
-                self.on_event(self, event)
+        for kind in ("prompts", "resources"):
+            if kind in self.greeting.features:
+                self.on_event(self, LIST_EVENTS[kind])
