@@ -164,7 +164,10 @@ _Found = TypeVar("_Found")
 
 
 class DatabaseCatalog:
-    """A catalog in a database, as its callers see it."""
+    """A catalog in a database, as its callers see it.
+
+    All requests raise `MCPError` -32603 if the database is not available.
+    """
 
     def __init__(self, address: str, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits
@@ -245,7 +248,7 @@ class DatabaseCatalog:
         """Return the page of `tools/list` at `cursor`, or the first one.
 
         Raises:
-            MCPError: -32602, the listing has no such cursor; -32603, the database is not available.
+            MCPError: -32602, the listing has no such cursor.
         """
         place = [None, 0] if cursor is None else self._signer.verify(cursor)
         if place is None or [type(part) for part in place[-1:]] != [int] or len(place) != 2:
@@ -269,11 +272,7 @@ class DatabaseCatalog:
         return page_of(wire, following) | {"ttlMs": _TTL_MS, "cacheScope": revision.cache_scope}
 
     async def search(self, ctx: Ctx, query: str, places: range) -> Answer:
-        """Return the answer to a search: the hits up to the end of `places`, and the definitions of those in it.
-
-        Raises:
-            MCPError: -32603, the database is not available.
-        """
+        """Return the answer to a search: the hits up to the end of `places`, and the definitions of those in it."""
         revision, found = await self._search(ctx, query, places.stop, places)
         hits = LazyHits(
             found.total,
@@ -292,11 +291,7 @@ class DatabaseCatalog:
         return await self._seen(read)
 
     async def tool(self, name: str, ctx: Ctx) -> tuple[Tool, CallToolResult | None] | None:
-        """Return a tool and its fixed answer, or `None` if the caller sees no tool of that name.
-
-        Raises:
-            MCPError: -32603, the database is not available.
-        """
+        """Return a tool and its fixed answer, or `None` if the caller sees no tool of that name."""
         _, rows = await self._seen(lambda revision: self._named(name, revision.groups_of(ctx)))
         if not rows:
             return None
@@ -304,11 +299,7 @@ class DatabaseCatalog:
         return Tool.model_validate_json(definition), answer and CallToolResult.model_validate_json(answer)
 
     async def schema(self, name: str, protocol_version: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return a tool's input schema, or `None` if the caller with these headers sees no tool of that name.
-
-        Raises:
-            MCPError: -32603, the database is not available.
-        """
+        """Return a tool's input schema, or `None` if the caller with these headers sees no tool of that name."""
         _, rows = await self._seen(lambda revision: self._named(name, revision.groups(protocol_version, headers)))
         return json.loads(rows[0][1])["inputSchema"] if rows else None
 
@@ -318,11 +309,7 @@ class DatabaseCatalog:
         return (rows[0][0] if rows else None), rows
 
     async def closest(self, name: str, ctx: Ctx) -> list[str]:
-        """Return the names of visible tools that an unknown name may have been meant for.
-
-        Raises:
-            MCPError: -32603, the database is not available.
-        """
+        """Return the names of visible tools that an unknown name may have been meant for."""
         _, found = await self._search(ctx, name, _COMPARED, range(0))
         return [hit.name for hit in found.hits]
 

@@ -148,7 +148,6 @@ class SharedIndex:
         self._tasks: TaskGroup
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._update: _Update | None = None
-        """The running update."""
         self._contents = Contents()
         """What the index contained when it was last read."""
         self._read_whole_at = -math.inf

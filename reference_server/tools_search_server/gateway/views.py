@@ -93,8 +93,8 @@ class View:
     @property
     def delegated(self) -> Sequence[tuple[VisibleServer, DelegatedSearch]]:
         """The fully visible upstreams to which searches are delegated because they are not indexed here."""
-        found = [(seen, delegate) for seen in self.upstreams if (delegate := seen.upstream.delegated) is not None]
-        return [(seen, delegate) for seen, delegate in found if seen.rule.shows_all]
+        shown = [seen for seen in self.upstreams if seen.rule.shows_all]
+        return [(seen, delegate) for seen in shown if (delegate := seen.upstream.delegated) is not None]
 
     def delegated_named(self, name: str) -> list[tuple[VisibleServer, DelegatedSearch]]:
         """Return the members of `delegated` that may have a tool with this public name, the likeliest first."""

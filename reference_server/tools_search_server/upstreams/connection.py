@@ -75,7 +75,6 @@ class Connection:
     use: Use
     """Called with each connected client. The connection closes when the call returns."""
     server: str
-    """The server's name, for the log."""
     start_seconds: float
     """Time limit until the server must be usable."""
     read_seconds: float

@@ -147,8 +147,6 @@ class Lists:
     """One server's lists, on one connection or as last read."""
 
     server: str
-    """The server's name, for the log."""
-
     client: Client | None
     """The connection, or `None` without one; then only `saved` is known."""
 

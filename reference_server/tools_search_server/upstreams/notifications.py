@@ -67,8 +67,6 @@ class Notifications:
     """A server's notifications on one connection."""
 
     server: str
-    """The server's name, for the log."""
-
     on_event: Callable[[ServerEvent, bool], None]
     """Called with each change, in order, and whether it is certain. It is uncertain if it may have been missed."""
 

@@ -160,7 +160,6 @@ class Upstream:
     def __post_init__(self) -> None:
         self.name = self.entry.name
         self.state = State("starting", datetime.now(UTC))
-        """The server's current state."""
         self.settled = anyio.Event()
         """Set once the server has been reached or has failed for the first time."""
         self.tools: Mapping[str, Tool] = {}
@@ -275,7 +274,6 @@ class Upstream:
     async def _supervise(self) -> None:
         self._delays = attempt_delays()
         self._may_probe = True
-        """Whether it can be probed."""
         if self._file is not None:
             await self._restore_listing(self._file)
         while True:

@@ -258,11 +258,7 @@ class PostgresPool:
     async def rows(self, statement: LiteralString, values: Mapping[str, Any] | Sequence[Any] = ()) -> list[_Row]:
         """Return the rows of a read-only statement. If the connection is lost, retry on another one.
 
-        Raises:
-            UnavailableError: The database does not answer.
-            UnanswerableError: It fails at this statement, and would again.
-            SchemaError: The database does not have this version's schema.
-            UnknownCatalogError: The database has no such catalog.
+        Raises the database errors of `PostgresIndex.search`.
         """
         try:
             with anyio.fail_after(_ANSWER_SECONDS):

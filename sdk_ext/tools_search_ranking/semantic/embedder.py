@@ -115,11 +115,7 @@ class Embedder:
         return self._vectors(self.embed, texts)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors for a query, or for its sentences.
-
-        Raises:
-            EmbedderError: The embedder failed, or returned something other than vectors.
-        """
+        """Return the vectors for a query, or for its sentences. Raises the same error as `vectors`."""
         return self._vectors(self.embed_queries or self.embed, texts)
 
     def _vectors(self, embed: Embed, texts: Sequence[str]) -> Vectors:
