@@ -85,9 +85,9 @@ class Postings:
 
     @classmethod
     def of(cls, terms: NDArray[np.int64], forms: NDArray[np.int64], entries: Entries) -> Postings:
-        """Make the index of these postings, with for each the numbers of its term and of the form that shares it.
+        """Make the index of these postings.
 
-        If no form shares a posting, that number is the term's own.
+        `terms` and `forms` have for each the number of its term, and of the form that shares it or else of the term.
         """
         cells = terms << TERM_BITS | forms
         order = np.argsort(cells, kind="stable")

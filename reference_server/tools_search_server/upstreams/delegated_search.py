@@ -127,9 +127,7 @@ class UpstreamSearch:
     `max_limit` is the server's maximum page size, if it is stated, and `patience` the factor for time limits.
     """
 
-    def __init__(
-        self, client: Client, server: str, kind: Kind, max_limit: int | None = None, patience: float = 1
-    ) -> None:
+    def __init__(self, client: Client, server: str, kind: Kind, max_limit: int | None, patience: float) -> None:
         self._client = client
         self._server = server
         self._kind = kind

@@ -55,10 +55,10 @@ LIST_EVENTS: Final[Mapping[ListKind, ServerEvent]] = {
     "resources": ResourcesListChanged(),
 }
 
-_LEGACY_KINDS: Final[Mapping[type, ListKind]] = {
-    ToolListChangedNotification: "tools",
-    PromptListChangedNotification: "prompts",
-    ResourceListChangedNotification: "resources",
+_LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
+    ToolListChangedNotification: LIST_EVENTS["tools"],
+    PromptListChangedNotification: LIST_EVENTS["prompts"],
+    ResourceListChangedNotification: LIST_EVENTS["resources"],
 }
 
 
@@ -81,8 +81,8 @@ class Notifications:
 
     async def on_message(self, message: object) -> None:
         """Handle a message that is not an answer. Changes of a modern server arrive on its streams instead."""
-        if not self._has_streams and (kind := _LEGACY_KINDS.get(type(message))) is not None:
-            self.on_event(LIST_EVENTS[kind], True)
+        if not self._has_streams and (event := _LEGACY_EVENTS.get(type(message))) is not None:
+            self.on_event(event, True)
         elif not self._has_streams and isinstance(message, ResourceUpdatedNotification):
             self.on_event(ResourceUpdated(message.params.uri), True)
         elif isinstance(message, ElicitCompleteNotification):
