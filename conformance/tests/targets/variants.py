@@ -60,7 +60,7 @@ class AnotherOrderEachTime(Miniature):
         if "cursor" in params and not isinstance(params["cursor"], str):
             return super().searched(params)  # which refuses it
         if "cursor" in params:
-            turn, start = divmod(int(self.opened(params["cursor"], query)), 1000)
+            turn, start = divmod(int(self.opened(params["cursor"], query)), 1_000_000)
         else:
             self.turn = self.turn % 9 + 1
             turn, start = self.turn, 0
@@ -71,7 +71,7 @@ class AnotherOrderEachTime(Miniature):
         ranked = [*fixed, *others[by:], *others[:by]]
         page: Json = {"tools": [self.hit(number, score) for score, number in ranked[start : start + limit]]}
         if start + limit < len(ranked):
-            page["nextCursor"] = self.sealed(turn * 1000 + start + limit, query)
+            page["nextCursor"] = self.sealed(turn * 1_000_000 + start + limit, query)
         return page
 
 
