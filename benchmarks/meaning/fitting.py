@@ -128,7 +128,7 @@ def _drawn(examples: Examples, below: NDArray[np.float16], chance: np.random.Gen
     requests = chance.choice(len(below), min(_BATCH, len(below)), replace=False, p=examples.shares)
     right, count = examples.tools[requests], len(examples.texts)
     others = np.setdiff1d(np.arange(count), right)
-    # The number is the same in each batch, as otherwise each is compiled anew.
+    # The number is the same in each batch, since otherwise each is compiled again.
     more = min(_TOOLS + len(requests), count) - len(np.unique(right))
     tools = np.union1d(right, chance.choice(others, more, replace=False))
     return _Batch(

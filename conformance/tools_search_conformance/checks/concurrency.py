@@ -97,7 +97,7 @@ async def concurrent_searches(bench: Bench) -> None:
     first = await bench.server.search(searches[0])
     bench.require_result(first, "a search")
     answers = [first, *[await bench.server.search(params) for params in searches[1:]]]
-    # An answer without an id cannot be told from others; id-echoed finds it.
+    # An answer without an id cannot be distinguished from others; id-echoed finds it.
     alone = [each for each in answers if each.answer.message is None or each.answer.message.get("id") is not None]
     bench.applies(any(map(_names, alone)), "every first page is empty, so there is nothing to mix up")
     send = _send_amid_listings if bench.primitive is TOOLS else _send_together

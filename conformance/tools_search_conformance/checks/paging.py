@@ -54,7 +54,7 @@ _LONG_QUERY: Final = 1024
 _HALF_QUERY: Final = 508
 """Characters of half a long query, without the symbols that make it differ from others."""
 _OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
-# Symbols are no terms. They tell queries apart that were sent before.
+# Symbols are no terms. They distinguish queries that were sent before.
 _MARKS: Final = (" \u21a9\u2318", " \u2318\u21a9", " \u2325\u21a9")
 _REPLICA_PAGES: Final = 4
 _TOGETHER: Final = 4
@@ -847,7 +847,7 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
     """Expect a cursor of `query`, if it has several pages, to be refused with each of the other queries.
 
     A server that binds cursors to less than the query issues one cursor for several queries. Where an earlier search
-    for another query has returned it too, it is genuine for both, so that only queries never sent before can tell.
+    for another query has returned it too, it is genuine for both, so only a query that was never sent before decides.
     """
     for mark in ("", *_MARKS):
         issued = await _refused_with_new(bench, f"{query}{mark}", [f"{other}{mark}" for other in others])

@@ -128,7 +128,7 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
             own = [*queries[:1], (by, {"query": str(item[primitive.key])})]
             cases.append((primitive.use_method, params_of_use(item, primitive), own))
     cases += [(METHOD, params, [query]) for params, query in zip(refused, queries[:2], strict=True)]
-    # What a search changes for good shows only beside what was answered before the first one.
+    # What a search changes for good shows only in comparison with what was answered before the first one.
     before_any = [[await bench.server.ask(method, params) for _ in range(2)] for method, params, _ in cases]
     for (method, params, queries), asked in zip(cases, before_any, strict=True):
         answers, metas = list[Any](), list[Any]()

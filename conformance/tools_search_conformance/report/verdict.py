@@ -151,7 +151,7 @@ def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
     A cell is inconclusive if more than a twentieth of the checks that apply could not be verified, for a client if any
     could not, or if more than two thirds need features that the driver lacks. An ordinary server with its own tools
     leaves none open. A list that changes during comparisons leaves about a seventh, and a server that finds at most one
-    tool, or only exact names, a fifth or more. A client that searches leaves none open, whatever its catalog.
+    tool, or only exact names, a fifth or more. A client that searches leaves none open, with any catalog.
     """
     most = 0 if of_client(run) else _MOST_UNVERIFIED
     cells: dict[Cell, tuple[int, int]] = {}

@@ -114,7 +114,7 @@ class SourceAnswer:
     """Servers that did not answer, each with the reason."""
 
     unknown: tuple[str, ...] = ()
-    """Words of the query, case folded, that none of `tools` mentions, if the source can tell."""
+    """Words of the query, case folded, that none of `tools` mentions, if the source knows them."""
 
 
 class ToolSource(Protocol):

@@ -90,7 +90,7 @@ _ADDING: Final = (
 
 
 class ToolFailureError(Exception):
-    """A call that cannot be answered. Its document tells a model what is wrong and how to correct it."""
+    """A call that cannot be answered. Its document says what is wrong and how a model can correct it."""
 
     def __init__(self, error: str, suggestions: Sequence[str] = (), **more: Any) -> None:
         super().__init__(error)
