@@ -31,7 +31,6 @@ KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 _KEY: Final = "the replicas of a fixture share this secret of 64 characters ..."
 _MAX_PAGES: Final = 40
 _MANY_PAGES: Final = 150
-_LARGEST_LIMIT: Final = 2**53 - 1
 _ENOUGH_PAGES: Final = 30
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
 _SMALL_LIMITS: Final = (4, 2, 3, 6, 8, 10)
@@ -132,7 +131,7 @@ async def _walks_above_maximum(bench: Bench) -> list[Walk]:
     returned fewer.
     """
     query = await bench.query_with_two_matches()
-    largest = await bench.server.page(query, limit=_LARGEST_LIMIT)
+    largest = await bench.server.page(query, limit=await bench.server.large_limit())
     most = len(largest.items)
     if largest.next_cursor is None or not most:
         return []
