@@ -43,6 +43,17 @@ class Servers:
         self.running.append(process)
         return process
 
+    async def start_on(self, port: int, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a program, and wait until it accepts connections on `port`."""
+        process = self.start(*argv, env=env)
+        while True:
+            try:
+                await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+            except OSError:
+                await anyio.sleep(0.02)
+            else:
+                return process
+
     def start_http(self, *arguments: str, env: Mapping[str, str] | None = None, **options: Any) -> str:
         """Start the server on a free port and return its URL."""
         process = self.start("-m", "tools_search_server", "--http", "127.0.0.1:0", *arguments, env=env, **options)
@@ -167,14 +178,9 @@ def hostile(servers: Servers, unused_tcp_port: int) -> Callable[..., Any]:
     async def start(way: str, era: str, behavior: str = "good", **env: str) -> dict[str, Any]:
         if way == "stdio":
             return server_entry("excessive.py", way, era, behavior) | {"env": env}
-        servers.start(str(UPSTREAMS / "excessive.py"), way, era, behavior, str(unused_tcp_port), env=env)
-        while True:
-            try:
-                await (await anyio.connect_tcp("127.0.0.1", unused_tcp_port)).aclose()
-            except OSError:
-                await anyio.sleep(0.02)
-            else:
-                return {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
+        argv = (str(UPSTREAMS / "excessive.py"), way, era, behavior, str(unused_tcp_port))
+        await servers.start_on(unused_tcp_port, *argv, env=env)
+        return {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
 
     return start
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,11 +143,6 @@ async def test_a_signal_ends_a_stdio_gateway_whose_host_is_silent(
     assert not any(is_alive(pid) for pid in started)
 
 
-def accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 async def has_echo(client: Client) -> bool:
     return any(tool.name == "web__echo" for tool in (await client.session.list_tools()).tools)
 
@@ -157,7 +151,6 @@ async def has_echo(client: Client) -> bool:
 async def test_an_http_server_comes_back_after_a_restart(
     servers: Any,
     gateway: Any,
-    until: Any,
     era: str,
     tmp_path: Path,
     unused_tcp_port: int,
@@ -167,11 +160,8 @@ async def test_an_http_server_comes_back_after_a_restart(
 
     async def start() -> Any:
         options = ["--legacy"] if era == "legacy" else []
-        process = servers.start(
-            str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port)
-        )
-        await until(lambda: accepts(unused_tcp_port))
-        return process
+        argv = (str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port))
+        return await servers.start_on(unused_tcp_port, *argv)
 
     async def wait_for_echo(client: Client) -> None:
         while not await has_echo(client):  # noqa: ASYNC110 - a listing is the only thing to look at
@@ -199,7 +189,6 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
     servers: Any,
     gateway: Any,
     raw: Any,
-    until: Any,
     era: str,
     tmp_path: Path,
     unused_tcp_port: int,
@@ -208,9 +197,9 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
     for name in ("QUIET", "POLL"):
         monkeypatch.setattr(f"tools_search_server.upstreams.liveness._{name}_SECONDS", 0.1)
     options = ["--legacy"] if era == "legacy" else []
-    process = servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port))
+    argv = (str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port))
     with anyio.fail_after(60):
-        await until(lambda: accepts(unused_tcp_port))
+        process = await servers.start_on(unused_tcp_port, *argv)
         entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
         async with gateway("auto", web=entry, other=raw("good")) as client:
             while not await has_echo(client):  # noqa: ASYNC110 - a listing is the only thing to look at
@@ -222,12 +211,12 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
 
 
 async def test_arguments_that_are_mirrored_into_headers_reach_an_http_server(
-    servers: Any, configuration: Any, until: Any, tmp_path: Path, unused_tcp_port: int
+    servers: Any, configuration: Any, tmp_path: Path, unused_tcp_port: int
 ) -> None:
-    servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), "--http", str(unused_tcp_port))
+    argv = (str(UPSTREAMS / "versatile.py"), str(tmp_path), "--http", str(unused_tcp_port))
     file = configuration(web={"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"})
     with anyio.fail_after(60):
-        await until(lambda: accepts(unused_tcp_port))
+        await servers.start_on(unused_tcp_port, *argv)
         url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
         for mode in ("auto", "legacy"):
             async with Client(url, mode=mode) as client:

@@ -419,15 +419,8 @@ async def test_a_search_that_its_caller_cancels_is_cancelled_at_the_server_that_
     entry = server_entry("versatile.py", tmp_path, "--searching", *(["--legacy"] if era else []))
     with anyio.fail_after(60):
         if transport == "http":
-            servers.start(*entry["args"], "--http", str(unused_tcp_port))
+            await servers.start_on(unused_tcp_port, *entry["args"], "--http", str(unused_tcp_port))
             entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
-            while True:
-                try:
-                    await (await anyio.connect_tcp("127.0.0.1", unused_tcp_port)).aclose()
-                except OSError:
-                    await anyio.sleep(0.02)
-                else:
-                    break
         file = configuration(upstream=entry | {"era": era or "auto"})
         argv = ["-c", PATIENT, "--config", str(file), "--search", "resources,prompts", "--index-at-most", "0"]
         target: Any = StdioServerParameters(command=sys.executable, args=argv, env=dict(os.environ))
