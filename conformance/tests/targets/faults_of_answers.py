@@ -182,6 +182,8 @@ output_schema_left_out = wrong_items(lambda tool: without(tool, "outputSchema"))
 meta_left_out = wrong_items(lambda tool: without(tool, "_meta"))
 icons_left_out = wrong_items(lambda tool: without(tool, "icons"))
 unknown_members_left_out = wrong_items(lambda tool: without(tool, *(name for name in tool if name.startswith("x-"))))
+# Encodes what is null as absent, as many JSON writers do.
+null_members_left_out = wrong_items(lambda tool: {name: value for name, value in tool.items() if value is not None})
 schema_dialect_left_out = wrong_items(lambda tool: _schema_without(tool, "$schema"))
 additional_properties_left_out = wrong_items(lambda tool: _schema_without(tool, "additionalProperties"))
 markup_escaped = wrong_items(lambda tool: {**tool, "title": html.escape(tool["title"])} if "title" in tool else tool)

@@ -260,6 +260,20 @@ def _unnamed(name: str) -> Callable[[Json, Json], Json]:
     return change
 
 
+def _named_in_brief(search: str) -> type[Fault]:
+    """Make a fault that shortens the definitions of items whose name is the query, and which have others as keys."""
+    name = MEMBERS[search]
+
+    def change(params: Json, result: Json) -> Json:
+        query = params["query"].strip()
+        items = [without(item, "icons", "annotations") if item["name"] == query else item for item in result[name]]
+        return {**result, name: items}
+
+    return wrong_result_of(search)(change)
+
+
+resources_found_by_name_in_brief = _named_in_brief("resources/search")
+templates_found_by_name_in_brief = _named_in_brief("resources/templates/search")
 resource_names_last = wrong_result_of("resources/search")(_unnamed("resources"))
 template_names_last = wrong_result_of("resources/templates/search")(_unnamed("resourceTemplates"))
 

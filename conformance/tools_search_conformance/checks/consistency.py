@@ -20,6 +20,7 @@ from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
+    METHODS_OF_RESOURCES,
     PROMPTS,
     RESOURCES,
     TEMPLATES,
@@ -36,6 +37,8 @@ from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 10
 _USED: Final = 6
+_NAMED: Final = 3
+"""Number of resources, those with the most members, to search for by name as well."""
 _READ: Final = 20
 _EXPANDED: Final = 2
 _REFUSALS: Final = 24
@@ -174,9 +177,9 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
 @server_check(
     title="A search returns a tool with its listed definition",
     sends="`tools/list`; various and generated searches, and a search for each tool by its name; `tools/list` again."
-    " Later pages with tools whose listed definition differs from the fixture's catalog in this era; names that are not"
-    " ASCII if a fixture lists them. A search for a tool of a fixture after a call of it. Over HTTP, the list and a"
-    " search from a client of an older revision.",
+    " Searches for a few resources and templates by their names. Later pages with tools whose listed definition differs"
+    " from the fixture's catalog in this era; names that are not ASCII if a fixture lists them. A search for a tool of a"
+    " fixture after a call of it. Over HTTP, the list and a search from a client of an older revision.",
     passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
     methods=EVERY_METHOD,
 )
@@ -189,8 +192,10 @@ async def definition_identity(bench: Bench) -> None:
                 on.expect(None in where, page.exchange, message)
 
     some = chosen(bench, (await bench.nonempty_listing()).items)
-    keys = [item[bench.primitive.key] for item in some]
-    await _judge_every_page(bench, judge, names=[key for key in keys if is_query(key)])
+    queries = [item[bench.primitive.key] for item in some]
+    if bench.method in METHODS_OF_RESOURCES:  # a name finds them, too
+        queries += [item["name"] for item in sorted(some, key=len)[-_NAMED:]]
+    await _judge_every_page(bench, judge, names=[query for query in dict.fromkeys(queries) if is_query(query)])
     listing = await bench.server.known_listing()
     for query in await queries_for_adapted(bench):  # a server might not adapt those on later pages
         for page in (await bench.server.walk(query, 1, most=3)).pages:

@@ -26,6 +26,7 @@ _OTHER_TYPES: Final[tuple[Any, ...]] = (
 _BLANK: Final = ("", *WHITE_SPACE, "\t\r\n", "\u2003\u3000", " " * 1024, "\u2007 " * 512, WHITE_SPACE)
 _LONG: Final = (1025, 2000, 3000, 10_000, 100_000, 1_000_000)
 _LONGEST: Final = 1024
+_SEPARATOR: Final = " "
 _FEW_OF_LONG: Final = 16
 _LONGEST_SERVED: Final = {
     "one byte each": "x",
@@ -341,8 +342,9 @@ async def query_long(bench: Bench) -> None:
 @server_check(
     title="A query may contain any Unicode scalar value",
     sends="Queries with NUL, control characters, bidi marks, astral characters, noncharacters, texts that have a"
-    " meaning to some program, and, except with `--url`, texts that firewalls take for attacks; unusual characters next"
-    " to a word of the catalog, so that there are several pages; generated queries.",
+    " meaning to some program, and, except with `--url`, texts that firewalls take for attacks, most of them together"
+    " in searches for other items than tools; unusual characters next to a word of the catalog, so that there are several"
+    " pages; generated queries.",
     passes="A result for each; for a second page a result, or error -32602 if its cursor is no longer honored.",
     methods=EVERY_METHOD,
 )
@@ -362,6 +364,12 @@ async def query_unusual_characters(bench: Bench) -> None:
         page = await bench.served({"query": query, "limit": 1}, f"{what} ({query!a})")
         await bench.next_served(page, f"the second page of {what} ({query!a})")
 
+    async def serve_all(cases: Sequence[tuple[str, str]]) -> None:
+        query = _SEPARATOR.join(text for _, text in cases)
+        if (await bench.server.search({"query": query})).result is None:
+            await bench.each(cases, serve_trap)  # to name the one that is refused
+            await serve(query)
+
     await bench.require_no_match_served()
     good = {"query": await bench.key_query()}
     word = next(iter((await bench.vocabulary()).broad(1)), good["query"])
@@ -372,7 +380,23 @@ async def query_unusual_characters(bench: Bench) -> None:
     if bench.method in METHODS_OF_RESOURCES:
         traps = [*dict.fromkeys((*traps, *((what, text) for what, text in _TRAPS.items() if text in _NO_URIS)))]
     await bench.each(traps, serve_trap)
+    if not bench.options.effective_brief and bench.primitive is not TOOLS:  # searches for tools get each one alone
+        await bench.each(
+            _joined([case for case in (*_TRAPS.items(), *attacks.items()) if case not in traps]), serve_all
+        )
     await explore(bench, texts(), serve)
+
+
+def _joined(cases: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Divide texts into groups, each of which fits into one query."""
+    groups, room = list[list[tuple[str, str]]](), 0
+    for what, text in cases:
+        room -= len(_SEPARATOR) + len(text)
+        if room < 0:
+            groups.append([])
+            room = _LONGEST - len(text)
+        groups[-1].append((what, text))
+    return groups
 
 
 @server_check(
