@@ -178,8 +178,8 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
     title="A search returns a tool with its listed definition",
     sends="`tools/list`; various and generated searches, and a search for each tool by its name; `tools/list` again."
     " Searches for a few resources and templates by their names. Later pages with tools whose listed definition differs"
-    " from the fixture's catalog in this era; names that are not ASCII if a fixture lists them. A search for a tool of a"
-    " fixture after a call of it. Over HTTP, the list and a search from a client of an older revision.",
+    " from the fixture's catalog in this era; names that are not ASCII if a fixture lists them. A search for a tool of"
+    " a fixture after a call of it. Over HTTP, the list and a search from a client of an older revision.",
     passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
     methods=EVERY_METHOD,
 )

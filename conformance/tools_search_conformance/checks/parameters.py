@@ -343,8 +343,8 @@ async def query_long(bench: Bench) -> None:
     title="A query may contain any Unicode scalar value",
     sends="Queries with NUL, control characters, bidi marks, astral characters, noncharacters, texts that have a"
     " meaning to some program, and, except with `--url`, texts that firewalls take for attacks, most of them together"
-    " in searches for other items than tools; unusual characters next to a word of the catalog, so that there are several"
-    " pages; generated queries.",
+    " in searches for other items than tools; unusual characters next to a word of the catalog, so that there are"
+    " several pages; generated queries.",
     passes="A result for each; for a second page a result, or error -32602 if its cursor is no longer honored.",
     methods=EVERY_METHOD,
 )
@@ -380,10 +380,9 @@ async def query_unusual_characters(bench: Bench) -> None:
     if bench.method in METHODS_OF_RESOURCES:
         traps = [*dict.fromkeys((*traps, *((what, text) for what, text in _TRAPS.items() if text in _NO_URIS)))]
     await bench.each(traps, serve_trap)
-    if not bench.options.effective_brief and bench.primitive is not TOOLS:  # searches for tools get each one alone
-        await bench.each(
-            _joined([case for case in (*_TRAPS.items(), *attacks.items()) if case not in traps]), serve_all
-        )
+    if not bench.options.effective_brief and bench.primitive is not TOOLS:  # a search for tools gets each alone
+        others = [case for case in (*_TRAPS.items(), *attacks.items()) if case not in traps]
+        await bench.each(_joined(others), serve_all)
     await explore(bench, texts(), serve)
 
 
