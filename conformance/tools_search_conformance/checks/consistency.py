@@ -194,7 +194,8 @@ async def definition_identity(bench: Bench) -> None:
     some = chosen(bench, (await bench.nonempty_listing()).items)
     queries = [item[bench.primitive.key] for item in some]
     if bench.method in METHODS_OF_RESOURCES:  # a name finds them, too
-        queries += [item["name"] for item in sorted(some, key=len)[-_NAMED:]]
+        named = sorted(some, key=len)[-_NAMED:]
+        queries += [name for item in named if isinstance(name := item.get("name"), str)]
     await _judge_every_page(bench, judge, names=[query for query in dict.fromkeys(queries) if is_query(query)])
     listing = await bench.server.known_listing()
     for query in await queries_for_adapted(bench):  # a server might not adapt those on later pages
