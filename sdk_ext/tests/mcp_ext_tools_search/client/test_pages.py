@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -19,7 +20,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 Lying = Callable[..., Server[Any]]
 
 
-BUSY = MCPError(-32603, "too busy", {"retryAfterMs": 1})
+BUSY = MCPError(-32603, "too busy", {"retryAfterMs": 20})
 REFUSED = MCPError(-32602, "expired")
 
 
@@ -80,7 +81,10 @@ async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, 
 async def test_what_was_found_before_a_page_failed_is_kept(
     connect: Connect, lying: Lying, failure: MCPError | None
 ) -> None:
+    asked: list[Any] = []
+
     def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params.get("cursor"))
         if "cursor" not in params:
             return {"tools": [_tool()], "nextCursor": "2"}
         if failure is None:
@@ -91,6 +95,7 @@ async def test_what_was_found_before_a_page_failed_is_kept(
         (page,) = await read_pages(client, "invoice")
     assert [tool.name for tool in page.tools] == [_tool()["name"]]
     assert page.next_cursor == "2"
+    assert asked == [None, "2"]
 
 
 async def test_a_failure_before_any_tool_was_found_is_an_error(connect: Connect, lying: Lying) -> None:
@@ -150,13 +155,14 @@ async def test_no_more_pages_are_read_than_are_enough(connect: Connect, lying: L
 
 
 @pytest.mark.parametrize(("times", "asked"), [(3, 5), (99, 4)])
-async def test_a_busy_server_is_asked_again_a_few_times(connect: Connect, lying: Lying, times: int, asked: int) -> None:
-    count = 0
+async def test_a_busy_server_is_asked_again_a_few_times_when_it_says_so(
+    connect: Connect, lying: Lying, times: int, asked: int
+) -> None:
+    began: list[float] = []
 
     def answer(params: dict[str, Any]) -> dict[str, Any]:
-        nonlocal count
-        count += 1
-        if count <= times:
+        began.append(anyio.current_time())
+        if len(began) <= times:
             raise BUSY
         return {"tools": [], **({} if "cursor" in params else {"nextCursor": "2"})}
 
@@ -166,15 +172,21 @@ async def test_a_busy_server_is_asked_again_a_few_times(connect: Connect, lying:
                 await read_pages(client, "invoice")
         else:
             assert len(await read_pages(client, "invoice")) == 2
-    assert count == asked
+    assert len(began) == asked
+    assert all(later - earlier >= 0.019 for earlier, later in pairwise(began[:4]))  # the clock ticks
 
 
-async def test_nobody_waits_longer_than_they_can(connect: Connect, lying: Lying) -> None:
-    def answer(_params: dict[str, Any]) -> dict[str, Any]:
-        raise MCPError(-32603, "too busy", {"retryAfterMs": 60_000})
+@pytest.mark.parametrize(("delay_ms", "patience"), [(2_000, 0.1), (60_000, 600)])  # more than it, and than the block
+async def test_nobody_waits_longer_than_they_can(
+    connect: Connect, lying: Lying, delay_ms: int, patience: float
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params)
+        raise MCPError(-32603, "too busy", {"retryAfterMs": delay_ms})
 
     async with connect(lying(answer)) as client:
-        with anyio.fail_after(30):
-            for patience in (1, 600):  # its own time, then that of the block
-                with pytest.raises(MCPError, match="too busy"):
-                    await read_pages(client, "invoice", patience=patience)
+        with anyio.fail_after(30), pytest.raises(MCPError, match="too busy"):
+            await read_pages(client, "invoice", patience=patience)
+    assert len(asked) == 1
