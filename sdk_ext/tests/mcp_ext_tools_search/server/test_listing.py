@@ -10,7 +10,7 @@ from mcp_ext_tools_search.server.listing import Listing, read_listing
 pytestmark = pytest.mark.anyio
 
 PUBLIC: dict[str, Any] = {"tools": [], "ttlMs": 5_000, "cacheScope": "public"}
-NO_TOOLS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": [None, 7, [], {}, {"name": None}]}]
+NO_TOOLS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": [None, 7, [], {}, {"name": None}, {"name": ["a"]}]}]
 
 
 async def _listing(*pages: dict[str, Any]) -> Listing:

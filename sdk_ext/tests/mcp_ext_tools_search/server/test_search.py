@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID
-from mcp_ext_tools_search.ranking import Hit
+from mcp_ext_tools_search.ranking import Hit, SimpleRanker, ToolIndex
 from mcp_ext_tools_search.server import Answer, ToolsSearch, install
 from mcp_ext_tools_search.types import METHOD, WHITE_SPACE
 from mcp_types import Icon, Tool, ToolAnnotations
@@ -146,7 +146,7 @@ async def test_unknown_members_are_ignored(billing: MCPServer[Any], connect: Con
     install(billing)
     async with connect(billing) as client:
         plain = await send(client, {"query": "invoice"})
-        assert await send(client, {"query": "invoice", "detail": 7, "filters": {}}) == plain
+        assert await send(client, {"query": "invoice", "detail": 7, "filters": {}, "meta": 7}) == plain
 
 
 async def test_a_found_definition_is_the_listed_one_apart_from_the_hit_metadata(
@@ -315,6 +315,7 @@ async def test_an_exact_name_comes_first_whatever_the_ranker_thinks(
             return [
                 Hit("ledger_03", float("nan")),
                 Hit("ledger_03", 0.5),
+                Hit("ledger_05", 9.0),
                 Hit("admin_wipe_ledger", 0.4),
                 Hit("ledger_04", -7.0),
             ]
@@ -322,9 +323,28 @@ async def test_an_exact_name_comes_first_whatever_the_ranker_thinks(
     server = make_server(numbered)
     install(server, ToolsSearch(ranker=lambda _tools: Careless()))
     async with connect(server) as client:
-        answer = await send(client, {"query": " ledger_07\n", "limit": 3})
-    hits = [(tool["name"], tool["_meta"][EXTENSION_ID].get("score")) for tool in answer["tools"]]
-    assert hits == [("ledger_07", 1.0), ("ledger_03", None), ("ledger_04", 0.0)]
+        answer = await send(client, {"query": " ledger_07\n", "limit": 4})
+    hits = [(tool["name"], tool["_meta"][EXTENSION_ID].get("score", "none")) for tool in answer["tools"]]
+    assert hits == [("ledger_07", 1.0), ("ledger_03", "none"), ("ledger_05", 1.0), ("ledger_04", 0.0)]
+
+
+async def test_the_index_of_a_listing_is_kept_until_eight_others_have_been_searched_since(
+    make_server: MakeServer, connect: Connect, send: Send
+) -> None:
+    listed: list[Tool] = []
+    indexed: list[str] = []
+
+    def ranker(tools: Sequence[Tool]) -> ToolIndex:
+        indexed.extend(tool.name for tool in tools)
+        return SimpleRanker()(tools)
+
+    server = make_server(listed)
+    install(server, ToolsSearch(ranker=ranker))
+    async with connect(server) as client:
+        for name in "abcdefghaiab":  # `i` is one too many, when `b` was searched longest ago
+            listed[:] = [Tool(name=name, input_schema={"type": "object"})]
+            assert [tool["name"] for tool in (await send(client, {"query": name}))["tools"]] == [name]
+    assert "".join(indexed) == "abcdefghib"
 
 
 async def test_of_two_tools_with_one_name_the_first_is_found_once(
