@@ -1,4 +1,4 @@
-"""A client lists servers that are careless about how long a page may be cached."""
+"""A client lists servers that are careless about their pages and how long one may be cached."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search.client import MODERN_ONLY, list_page
+from pydantic import ValidationError
 
 pytestmark = pytest.mark.anyio
 
@@ -47,3 +48,16 @@ async def test_a_page_with_wrong_cache_hints_is_used_and_not_cached_by_them(
         assert "send_invoice" in [tool.name for tool in page.result.tools]
         assert page.left_out == 0
         assert page.result.ttl_ms == 0 or page.result.cache_scope == "private"
+
+
+@pytest.mark.parametrize("tools", [{}, {"tools": None}, {"tools": {"name": "send_invoice"}}])
+async def test_a_page_without_a_list_of_tools_is_an_error_and_not_an_empty_page(
+    billing: MCPServer[Any], connect: Connect, tools: dict[str, Any]
+) -> None:
+    async def careless(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        return tools if ctx.method == "tools/list" else await call_next(ctx)
+
+    billing.middleware.append(careless)
+    async with connect(billing) as client:
+        with pytest.raises(ValidationError):
+            await list_page(client, None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.fusion import RANK_CONSTANT, reciprocal_rank_fusion
+from mcp_ext_tools_search.ranking.fusion import RANK_CONSTANT, fuse_and_rerank, reciprocal_rank_fusion
 
 rankings = st.lists(st.lists(st.integers(0, 20), max_size=12), max_size=6)
 
@@ -64,3 +66,20 @@ def test_one_more_vote_for_the_first_place_never_moves_an_item_back(given_rankin
 
 def test_two_middling_ranks_outweigh_one_first():
     assert order([[1, 2], [3, 2]])[0] == 2
+
+
+def test_ties_keep_the_order_of_first_appearance_rank_by_rank():
+    # 9 and 8 are first in one ranking and third in another; rank by rank, 9 comes earlier.
+    assert order([[1, 2, 9], [9], [8], [3, 4, 8]])[:2] == [9, 8]
+
+
+def test_the_first_items_of_each_ranking_are_ranked_together_once_each():
+    together: list[list[int]] = []
+
+    def rank(items: Sequence[int]) -> Sequence[int]:
+        together.append(list(items))
+        return items[::-1]
+
+    fused = fuse_and_rerank([[1, 2, 3], [2, 1, 4]], rank, depth=2)
+    assert together == [[1, 2]]
+    assert [item for item, _ in fused] == [2, 1, 3, 4]

@@ -66,3 +66,8 @@ def test_a_catalog_without_words_finds_nothing(make_tool: Callable[..., Tool]):
 def test_a_stop_word_that_is_written_as_two_is_passed_over(make_tool: Callable[..., Tool]):
     index = SimpleRanker()([make_tool("send_mail", "Please send a message.")])
     assert [hit.name for hit in index.search("pl ease send")] == ["send_mail"]
+
+
+def test_in_a_catalog_of_stop_words_they_are_found(make_tool: Callable[..., Tool]):
+    index = SimpleRanker()([make_tool("the"), make_tool("of")])
+    assert index.search("the") == [Hit("the", 1.0, ("name",))]
