@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp_types import ErrorData, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from mcp_ext_tools_search import types
 from mcp_ext_tools_search.server.errors import invalid_params
@@ -30,8 +30,6 @@ PLACES: Final = {
 
 class AnyParams(BaseModel):
     """Parameters that the SDK passes on unchecked, so that the gate comes before their validation."""
-
-    model_config = ConfigDict(extra="ignore")
 
 
 def as_object(result: HandlerResult) -> dict[str, Any]:
