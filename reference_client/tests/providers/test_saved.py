@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,14 @@ class SavedPlay(Play):
         self.state = self.restored_state
         self.state.prefix = prefix
         await super().step(kind, what)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield everything in a JSON value, as what holds it and where."""
+    keys: Iterable[Any] = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield value, key
+        yield from places(value[key])
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -238,6 +246,31 @@ async def test_a_transcript_of_another_adapter_or_with_broken_items_is_refused(k
     for broken in ({"adapter": "Other"}, {"items": [{"role": "user"}]}, {"items": 5}):
         with pytest.raises(SavedConversationError):
             await Talk(kind).adapter.restore(json.dumps(saved | broken))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_saved_transcript_with_a_value_of_another_type_is_refused_or_goes_on(kind: Any):
+    talk = Talk(kind)
+    await talk.search("find_order")
+    saved = json.loads(talk.adapter.save())
+    outcomes: set[bool] = set()
+    others: list[Any] = [None, 5, "other", [], {}, [None]]
+    for holder, key in list(places(saved["items"])):
+        right = holder[key]
+        for wrong in others:
+            holder[key] = wrong
+            adapter = Talk(kind).adapter
+            try:
+                await adapter.restore(json.dumps(saved))
+            except SavedConversationError:
+                outcomes.add(False)
+            else:
+                adapter.say("And on.")
+                adapter.request()
+                adapter.compact(1)
+                outcomes.add(True)
+        holder[key] = right
+    assert outcomes == {False, True}
 
 
 @pytest.mark.parametrize("other", KINDS)

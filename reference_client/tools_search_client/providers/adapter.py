@@ -393,6 +393,9 @@ class Adapter(ABC):
             try:
                 self._without_tools(item, ())
                 made, answered = self._ids(item)
+                ids: list[object] = [*made, *answered]
+                if not all(isinstance(key, str) for key in ids):
+                    raise TypeError("the id of a call is not text")
             except (AttributeError, IndexError, KeyError, TypeError) as error:
                 reason = f"item {number} of the transcript is not in the form of {type(self).__name__}: {error!r}"
                 raise SavedConversationError(reason) from None
