@@ -21,6 +21,7 @@ from tools_search_client import (
     FederationSource,
     FoundTool,
     ListedSource,
+    LocalError,
     Reply,
     Reranking,
     RerankingError,
@@ -182,7 +183,7 @@ def test_no_tool_is_ever_lost_or_doubled(answer: list[str]):
 
 @pytest.mark.parametrize("options", [{"pool": 0}, {"deadline": 0}])
 def test_a_pool_or_a_deadline_of_nothing_is_refused(options: Any):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(LocalError, match="at least 1"):
         Reranking(ordered([]), **options)
 
 

@@ -26,7 +26,7 @@ class ToolsSearchClientError(Exception):
     """Base class of all errors this package raises deliberately."""
 
 
-class LocalError(ToolsSearchClientError):
+class LocalError(ToolsSearchClientError, ValueError):
     """A mistake by the caller or the operator."""
 
 
@@ -52,7 +52,7 @@ def require_kinds(argument: str, values: Iterable[object], *kinds: type, instead
         require_kind(f"{argument}[{position}]", value, *kinds, instead=instead)
 
 
-class ConfigurationError(LocalError, hosts.ConfigurationError):
+class ConfigurationError(hosts.ConfigurationError, LocalError):
     """A configuration cannot be used; the message lists every problem, its location and its remedy."""
 
 

@@ -282,7 +282,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path):
 
 def test_two_servers_cannot_share_a_name():
     server = ServerEntry("a", StdioTarget("a"))
-    with pytest.raises(ValueError, match="have the same name"):
+    with pytest.raises(LocalError, match="have the same name"):
         Configuration((server, server))
 
 

@@ -499,7 +499,7 @@ async def test_a_list_change_makes_a_known_name_be_looked_up_again(liar: Any, un
 async def test_what_no_server_could_answer_is_refused_before_anything_is_sent(liar: Any, query: str, limit: int):
     server = liar()
     async with open_federation(configured(one=server.target)) as federation:
-        with pytest.raises(ValueError, match=r"query|limit"):
+        with pytest.raises(LocalError, match=r"query|limit"):
             await federation.search(query, limit=limit)
     assert server.asked() == []
 

@@ -19,6 +19,7 @@ from tools_search_client import (
     FederationOptions,
     FoundItem,
     HttpTarget,
+    LocalError,
     ServerEntry,
     StdioTarget,
     open_federation,
@@ -340,9 +341,9 @@ async def test_a_list_that_changed_is_read_and_searched_again(
 
 async def test_a_blank_query_is_refused_before_anything_is_sent(opened: Any) -> None:
     async with opened(handbook=HANDBOOK) as servers:
-        with pytest.raises(ValueError, match="blank"):
+        with pytest.raises(LocalError, match="blank"):
             await servers.search_prompts(" ")
-        with pytest.raises(ValueError, match="limit"):
+        with pytest.raises(LocalError, match="limit"):
             await servers.search_resources("returns", limit=0)
 
 

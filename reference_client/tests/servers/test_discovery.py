@@ -11,6 +11,7 @@ from mcp_ext_tools_search.client.listing import ListedPage
 from mcp_types import ListToolsResult, TextContent, Tool
 from tools_search_client.errors import (
     InvalidServerResultError,
+    LocalError,
     ServerBusyError,
     ServerRefusedError,
     ServerTimeoutError,
@@ -474,7 +475,7 @@ async def test_a_change_makes_a_refused_search_be_tried_again(liar: Any):
 async def test_a_limit_below_one_is_a_local_mistake(liar: Any):
     with anyio.fail_after(10):
         async with open_server(liar().target) as tools:
-            with pytest.raises(ValueError, match="limit"):
+            with pytest.raises(LocalError, match="limit"):
                 await tools.search("alpha", limit=0)
 
 

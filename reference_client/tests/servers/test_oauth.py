@@ -28,6 +28,7 @@ from tools_search_client import (
     FederationOptions,
     FileTokenStore,
     HostError,
+    LocalError,
     OAuth,
     Redirect,
     Reply,
@@ -198,7 +199,7 @@ async def test_a_host_that_publishes_its_metadata_registers_where_that_is_not_ac
 
 @pytest.mark.parametrize("url", ["http://host.example/client.json", "https://host.example", "client.json"])
 def test_an_address_that_no_metadata_document_can_have_is_refused_at_once(url: str, store: FileTokenStore):
-    with pytest.raises(ValueError, match="HTTPS URL with a path"):
+    with pytest.raises(LocalError, match="HTTPS URL with a path"):
         OAuth(store, client_metadata_url=url)
 
 

@@ -137,7 +137,7 @@ def search_offers(kind: SearchedKind, query: str, limit: int, selection: ServerS
     """Search prompts, resources or templates. Servers for which the toolset names individual tools are not searched.
 
     Raises:
-        ValueError: The query is blank or not valid Unicode.
+        LocalError: The query is blank or not valid Unicode.
     """
     rules = {entry.name: selection.toolset.rule(entry.name) for entry in selection.configuration.servers}
     shown = [name for name, rule in rules.items() if rule is not None and rule.shows_more]

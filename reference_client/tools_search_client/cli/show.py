@@ -182,18 +182,15 @@ def search(
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     noun = "tool"
     found: list[FoundTool | FoundItem[Any]] = []
-    try:
-        if kind is None:
-            most = max(limit, _OVERFETCH) if hides else limit
-            answer = selection.ask(lambda servers: servers.search(query, limit=most))
-            selection.seen.remember(answer.tools)
-            found += list(filter(selection.shows, answer.tools))[:limit]
-        else:
-            answer = search_offers(kind, query, limit, selection)
-            noun = kind.removesuffix("s")
-            found += answer.items
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    if kind is None:
+        most = max(limit, _OVERFETCH) if hides else limit
+        answer = selection.ask(lambda servers: servers.search(query, limit=most))
+        selection.seen.remember(answer.tools)
+        found += list(filter(selection.shows, answer.tools))[:limit]
+    else:
+        answer = search_offers(kind, query, limit, selection)
+        noun = kind.removesuffix("s")
+        found += answer.items
     code = output.exit_code(answer.servers, found=bool(found))
     if as_json:
         ranked = [

@@ -29,7 +29,7 @@ from tools_search_hosts.json_values import as_object
 from tools_search_hosts.toolsets import Toolset, read_rules
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
-from tools_search_client.errors import ConfigurationError, require_kind, require_kinds
+from tools_search_client.errors import ConfigurationError, LocalError, require_kind, require_kinds
 from tools_search_client.found import FoundTool
 from tools_search_client.servers.discovery import SECONDS, ServerTimes
 
@@ -174,7 +174,7 @@ class Configuration:
         require_kind("tool_discovery", self.tool_discovery, ToolDiscovery, instead="a `ToolDiscovery`")
         names = [server.name for server in self.servers]
         if len(set(names)) != len(names):
-            raise ValueError("two servers in a configuration cannot have the same name")
+            raise LocalError("two servers in a configuration cannot have the same name")
 
     def allows(self, tool: FoundTool) -> bool:
         """Return whether the operator (never a server) allows calling `tool` without asking the user."""

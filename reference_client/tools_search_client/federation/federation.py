@@ -337,8 +337,8 @@ class Federation:
             reranks: Whether to apply the re-ranker, if any, which has its own deadline.
 
         Raises:
-            LocalError: `servers` names a server that does not exist, or an argument is of the wrong type.
-            ValueError: The query is blank or not valid Unicode, or the limit is not positive.
+            LocalError: `servers` names a server that does not exist, an argument is of the wrong type, the query is
+                blank or not valid Unicode, or the limit is not positive.
         """
         reranking = self.reranking if reranks else None
         most = limit if reranking is None else limit * reranking.pool
@@ -705,7 +705,7 @@ class Federation:
                 return await _listed(server, tools)
             try:
                 require_request(own_name, 1)
-            except ValueError:  # not a valid tool name
+            except LocalError:  # not a valid tool name
                 return Found((), "search")
             found = named_among_servers(server, await tools.search(own_name, limit=_CANDIDATES))
             shortened = without_digest(own_name)

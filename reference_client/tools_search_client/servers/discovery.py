@@ -58,6 +58,7 @@ from tools_search_ranking import default_ranker
 from tools_search_client.errors import (
     HostError,
     InvalidServerResultError,
+    LocalError,
     ServerBusyError,
     ServerError,
     ServerRefusedError,
@@ -564,7 +565,7 @@ class ServerTools:
         """Return up to `limit` tools that fit `query`, best first.
 
         Raises:
-            ValueError: The query is blank or not valid Unicode, or `limit` is not positive.
+            LocalError: The query is blank or not valid Unicode, or `limit` is not positive.
             ServerError: The server failed in a way that listing cannot help with, or the listing failed too. After a
                 single failed search, the tools are listed if that is cheap; otherwise the error is raised. A server
                 that stays busy (`ServerBusyError`) is not listed, and not searched before the time it stated.
@@ -694,16 +695,15 @@ def require_request(query: str, limit: int) -> None:
     """Reject an invalid search before anything is sent.
 
     Raises:
-        LocalError: The query is not text, or the limit not a number.
-        ValueError: The query is blank or not valid Unicode, or the limit is not positive.
+        LocalError: The query is not text, blank, or not valid Unicode, or the limit is not a positive number.
     """
     require_kind("query", query, str, instead="a text that describes the need")
     require_kind("limit", limit, int, instead="a whole number")
     if not query.strip(WHITE_SPACE):
-        raise ValueError("the query is blank: describe the need in a few words")
+        raise LocalError("the query is blank: describe the need in a few words")
     try:
         query.encode()
     except UnicodeEncodeError:
-        raise ValueError("the query is not valid Unicode: it contains an unpaired surrogate") from None
+        raise LocalError("the query is not valid Unicode: it contains an unpaired surrogate") from None
     if limit < 1:
-        raise ValueError("the limit must be at least 1")
+        raise LocalError("the limit must be at least 1")

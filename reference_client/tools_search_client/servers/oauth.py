@@ -146,8 +146,7 @@ class OAuth:
             registration if the authorization server accepts it.
 
     Raises:
-        ValueError: `client_metadata_url` is not an HTTPS URL with a path.
-        LocalError: `store` is a path.
+        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or `store` is a path.
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class OAuth:
         client_metadata_url: str | None = None,
     ) -> None:
         if client_metadata_url is not None and not is_valid_client_metadata_url(client_metadata_url):
-            raise ValueError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
+            raise LocalError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
         if isinstance(store, str | PathLike):
             raise LocalError(f"`store` must be a token store, such as `FileTokenStore({str(store)!r})`")
         self.store = store or FileTokenStore()
