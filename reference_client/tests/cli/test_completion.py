@@ -8,6 +8,7 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,7 @@ def test_servers_and_toolsets_are_those_of_the_configuration(
     assert complete("tools", "--config", file, "--server", "o") == ["one", "other"]
     assert complete("tools", "--config", file, "--server", "one") == ["one"]
     assert complete("search", "x", "--config", file, "--toolset", "f") == ["few"]
+    assert complete("chat", "--config", file, "--toolset", "f") == ["few"]
     monkeypatch.setenv("TOOLS_SEARCH_CONFIG", str(file))
     assert complete("tools", "--server", "on") == ["one"]
     assert server.asked() == []
@@ -237,3 +239,22 @@ def test_names_that_cannot_be_written_leave_no_file_behind(tmp_path: Path, monke
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [*(tmp_path / "tools-search-client").iterdir()] == []
+
+
+def test_names_that_a_killed_command_left_unfinished_are_removed_by_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    names = SeenNames("mcp.json")
+    names.remember([])
+    (kept,) = (tmp_path / "tools-search-client").iterdir()
+    start = (
+        "import os, signal, sys; from pathlib import Path; from tools_search_client.cli.completion import SeenNames; "
+        "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL); SeenNames('mcp.json').remember([])"
+    )
+    killed = subprocess.run([sys.executable, "-c", start], timeout=60, check=False)
+    (left,) = {*kept.parent.iterdir()} - {kept}
+    os.utime(left, (0, 0))
+    names.remember([])
+    assert killed.returncode == -signal.SIGKILL
+    assert [*kept.parent.iterdir()] == [kept]

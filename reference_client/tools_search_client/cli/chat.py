@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
+from tools_search_client.cli.completion import complete_toolset
 from tools_search_client.cli.output import camel_names, epilog, print_json
 from tools_search_client.cli.running import can_be_asked
 from tools_search_client.cli.selection import (
@@ -100,7 +101,12 @@ def _or_list_models(command: Command) -> Command:
     help="How the model sees a tool it finds. provider: the API's native form, which not every model supports; "
     "list: in the tool list; call-tool: as text, called through a single tool that never changes.",
 )
-@click.option("--toolset", metavar="NAME", help="Use only the tools in this toolset from the configuration.")
+@click.option(
+    "--toolset",
+    metavar="NAME",
+    shell_complete=complete_toolset,
+    help="Use only the tools in this toolset from the configuration.",
+)
 @click.option("--yes", is_flag=True, help="Call tools without asking first.")
 @click.option(
     "--max-rounds",

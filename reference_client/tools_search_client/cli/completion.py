@@ -138,14 +138,10 @@ class SeenNames:
         """Save the names of `tools`. Errors are ignored, because the names only help with completion."""
         kept = [] if are_all else self.read()
         names = list(dict.fromkeys([*(tool.name for tool in tools), *kept]))[:_MAX_NAMES]
+        from tools_search_ranking.private_files import replace_private_file
+
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft = self._path.with_suffix(f".{os.getpid()}")
-            try:
-                draft.write_text(json.dumps(names), encoding="utf-8")
-                draft.replace(self._path)
-            finally:  # on a full disk, too
-                draft.unlink(missing_ok=True)
+            replace_private_file(self._path, json.dumps(names).encode())
 
     def read(self) -> list[str]:
         """Return the saved names."""
