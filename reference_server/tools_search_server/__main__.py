@@ -1,11 +1,10 @@
 """The entry point of `tools-search-server`, which exits cleanly on Ctrl-C even during imports.
 
-Imports take most of a second, and nothing else handles signals before they are done.
+Nothing else handles signals before they are done.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 from collections.abc import Sequence
@@ -15,15 +14,11 @@ from typing import NoReturn
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its exit code."""
     try:
-        gc.disable()  # imports create little garbage, and looking for it takes a quarter of the startup time or more
-        try:
-            from tools_search_server.programs.cli import run
-        except ModuleNotFoundError as error:
-            _exit_without(error.name)
-        finally:
-            gc.freeze()
-            gc.enable()
+        from tools_search_server.programs.cli import run
+
         run(arguments)
+    except ModuleNotFoundError as error:
+        _exit_without(error.name)
     except KeyboardInterrupt:
         if sys.stderr:
             sys.stderr.write("Error: interrupted by SIGINT\n")

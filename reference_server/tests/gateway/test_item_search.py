@@ -25,9 +25,10 @@ from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, read_pages
 from mcp_ext_tools_search.types import Primitive
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tools_search_server.access.principals import new_token, token_hash
+from tools_search_server.base.defaults import Searched
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway import item_search
-from tools_search_server.gateway.gateway import GatewayOptions, Searched
+from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.upstreams import listing, resource_texts
 from tools_search_server.upstreams.lazy import Laziness

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,6 +15,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tools_search_hosts.messages import MAX_MESSAGE_BYTES
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 from tools_search_server.programs.cli import command
 
 SECONDS = 30
@@ -56,9 +60,11 @@ def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(impo
     interrupted = """
 import runpy, signal, sys
 
+last = sys.argv.pop()
+
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[1]:
+        if name == last:
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Finder())
@@ -67,7 +73,7 @@ runpy.run_module("tools_search_server", run_name="__main__")
     shown = subprocess.run(
         [sys.executable, "-c", interrupted, imported], capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "Error: interrupted by SIGINT\n")
+    assert (shown.returncode, shown.stdout, shown.stderr.strip()) == (130, "", "Error: interrupted by SIGINT")
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
@@ -242,3 +248,49 @@ def test_an_installation_without_the_programs_libraries_names_the_extra():
     assert done.returncode == 2
     assert "the module click is missing" in done.stderr
     assert f"{sys.executable} -m pip install 'mcp-ext-tools-search[server]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--config", "absent.json", "--check"),
+        ("status", "--database", "absent"),
+    ],
+)
+def test_each_command_gives_an_invalid_configuration_the_same_type_in_json(arguments: tuple[str, ...]):
+    ended = run(*arguments, "--json")
+    assert (ended.returncode, json.loads(ended.stdout)["error"]["type"]) == (2, "ConfigurationError")
+
+
+@pytest.mark.parametrize(
+    ("asked", "completes", "answer"),
+    [
+        ("--help", False, f"default {DEFAULT_LEAST_CONFIDENCE}."),
+        ("--help", False, f"[default: {MAX_MESSAGE_BYTES // 1024**2};"),
+        ("--version", False, "version"),
+        ("status --help", False, "Show the servers of a running gateway"),
+        ("import --help", False, "Replace the tools of a catalog in a database"),
+        ("--compat-m", True, "plain,--compat-max-tools"),
+        ("re", True, "plain,reindex"),
+    ],
+)
+def test_help_and_completion_answer_without_loading_the_sdk_the_protocols_types_or_the_engine(
+    asked: str, completes: bool, answer: str
+):
+    words = asked.split()
+    complete = {
+        "_TOOLS_SEARCH_SERVER_COMPLETE": "bash_complete",
+        "COMP_WORDS": shlex.join(["tools-search-server", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    program = (
+        "import atexit, sys; from tools_search_server.__main__ import main; "
+        "atexit.register(lambda: print({'mcp', 'mcp_types', 'numpy', 'httpx2'} & {*sys.modules}, file=sys.stderr)); "
+        f"main({[] if completes else words})"
+    )
+    environment = os.environ | {"COLUMNS": "200"} | (complete if completes else {})
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert done.stderr == "set()\n"
+    assert answer in " ".join(done.stdout.split())

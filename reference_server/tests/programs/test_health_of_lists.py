@@ -18,7 +18,8 @@ from clients import ToolListChanges, compat_client, names
 from mcp import Client
 from mcp_ext_tools_search.client import server_settings
 from mcp_types import Tool
-from tools_search_server.base.paging import MAX_PAGE_BYTES, ToolPages
+from tools_search_server.base.defaults import MAX_PAGE_BYTES
+from tools_search_server.base.paging import ToolPages
 from tools_search_server.programs.cli import command
 
 pytestmark = pytest.mark.anyio

@@ -21,8 +21,9 @@ import httpx2
 import pytest
 from starlette.responses import Response
 from tools_search_server.access.principals import new_token, token_hash
+from tools_search_server.base.address import Address
 from tools_search_server.programs.http_server import HttpServer
-from tools_search_server.programs.serving import Address, listening
+from tools_search_server.programs.serving import listening
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,8 @@ import socket
 
 import anyio
 import pytest
-from tools_search_server.programs.serving import Address, listening
+from tools_search_server.base.address import Address
+from tools_search_server.programs.serving import listening
 
 pytestmark = pytest.mark.anyio
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from mcp_ext_tools_search.cursor import MIN_KEY_BYTES
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.counts import number_of
 
-CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
-
-MAX_PAGE_SIZE: Final = 10_000
-"""More than fit on a page, so only the size in bytes limits pages unless the operator sets a page size."""
+from tools_search_server.base.defaults import CURSOR_KEY_VARIABLE, MAX_PAGE_SIZE
 
 
 @dataclass(frozen=True)

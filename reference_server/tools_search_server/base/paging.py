@@ -21,10 +21,9 @@ from mcp import MCPError
 from mcp_ext_tools_search.server.listing import wire_form
 from mcp_types import INVALID_PARAMS, Tool
 
-logger = logging.getLogger(__name__)
+from tools_search_server.base.defaults import MAX_PAGE_BYTES
 
-MAX_PAGE_BYTES: Final = 896 * 1024
-"""Maximum bytes of the definitions on one page."""
+logger = logging.getLogger(__name__)
 
 _MAX_REPORTED: Final = 10
 _MAC_DOMAIN: Final = b"tools/list cursor\0"

@@ -40,9 +40,10 @@ from tools_search_ranking.postgres import (
 )
 
 from tools_search_server.access.principals import bearer_token
+from tools_search_server.base.defaults import MAX_PAGE_BYTES
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
-from tools_search_server.base.paging import MAX_PAGE_BYTES, CursorSigner, invalid_cursor, page_of, room_for
+from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for
 from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
 from tools_search_server.catalog.catalog_server import CallTool, Catalog

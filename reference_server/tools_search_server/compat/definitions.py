@@ -15,8 +15,7 @@ from typing import Any, Final
 from mcp_types import Tool
 from tools_search_hosts.json_values import is_object
 
-LIST_AT_MOST: Final = 64
-"""Below the lowest number of tools that a host is known to warn about, with room for the host's own tools."""
+from tools_search_server.base.defaults import LIST_AT_MOST
 
 LEVELS: Final = ("minimal", "brief", "full")
 

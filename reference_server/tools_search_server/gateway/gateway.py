@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -28,6 +28,7 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_hosts.names import renamed
 
 from tools_search_server.access.configuration import Access
+from tools_search_server.base.defaults import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, Searched
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway.replicas import RedisAddress, Replicas
 from tools_search_server.gateway.search_outcomes import SearchOutcomes
@@ -43,20 +44,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-START_SECONDS: Final = 10
-CALL_SECONDS: Final = 90
-"""As long as people wait, but shorter than clients' default timeouts, so that clients learn which server is slow."""
-
-INDEX_AT_MOST: Final = 5_000
-
 _GATHER_SECONDS: Final = 0.05
 """How long changes are gathered, so that a flood of them is announced only now and then."""
-
-
-Searched: TypeAlias = Literal["resources", "contents", "prompts"]
-"""Items that can be searched besides tools. `contents` means resources by their text too."""
-
-SEARCHED: Final[Sequence[Searched]] = get_args(Searched)
 
 
 @dataclass(frozen=True)

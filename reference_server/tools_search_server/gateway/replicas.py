@@ -31,15 +31,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts import ConfigurationError
 from tools_search_ranking.extras import install_command
 
+from tools_search_server.base.defaults import DEFAULT_CHANNEL, REDIS_VARIABLE
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import first_error
 from tools_search_server.upstreams.notifications import LIST_EVENTS, ListKind
 from tools_search_server.upstreams.state import Retries, State
 
 logger = logging.getLogger(__name__)
-
-REDIS_VARIABLE: Final = "TOOLS_SEARCH_REDIS"
-DEFAULT_CHANNEL: Final = "tools-search"
 
 _MAX_MESSAGE_BYTES: Final = 4096
 """Far more than names need, but cheap to read."""

@@ -26,6 +26,7 @@ from tools_search_hosts import ConfigurationError
 from tools_search_hosts.counts import number_of
 from tools_search_hosts.locations import real_path
 
+from tools_search_server.base.defaults import CATALOG_VARIABLE, DELAY_VARIABLE
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
@@ -36,9 +37,6 @@ from tools_search_server.programs.serving import Program, changes_of
 from tools_search_server.upstreams.notifications import LIST_EVENTS
 
 logger = logging.getLogger(__name__)
-
-CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
-DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
 
 _POLL_SECONDS: Final = 0.2
 

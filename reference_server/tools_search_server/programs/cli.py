@@ -1,8 +1,13 @@
-"""The command `tools-search-server`."""
+"""The command `tools-search-server`.
+
+The module loads what serves, and with it the SDK, in the functions that need it, so that neither completion nor help
+waits for it. The modules of the other commands do the same.
+"""
 
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import logging
 import os
@@ -13,47 +18,46 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 import anyio
 import click
-from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.locations import cache_folder
-from tools_search_hosts.messages import MAX_MESSAGE_BYTES
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
-from tools_search_ranking.extras import MissingExtraError
-from tools_search_ranking.semantic import SemanticRanker
-from tools_search_ranking.semantic.minilm import minilm
-from tools_search_ranking.semantic.universal import universal
 
-from tools_search_server.access.principals import new_token, token_hash
-from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MAX_PAGE_SIZE, Limits, read_cursor_key
-from tools_search_server.base.paging import MAX_PAGE_BYTES
-from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
-from tools_search_server.gateway.gateway import (
+from tools_search_server.base.address import Address
+from tools_search_server.base.defaults import (
     CALL_SECONDS,
+    CATALOG_VARIABLE,
+    COMPAT_MODES,
+    CURSOR_KEY_VARIABLE,
+    DEFAULT_CHANNEL,
+    DELAY_VARIABLE,
+    IDLE_SECONDS,
     INDEX_AT_MOST,
+    LIST_AT_MOST,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_SIZE,
+    REDIS_VARIABLE,
     SEARCHED,
     START_SECONDS,
-    GatewayOptions,
     Searched,
 )
-from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
-from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
 from tools_search_server.programs.database import (
     DEFAULT_NAME,
     checked_index,
     import_,
     is_database,
     printable_name,
+    refusals,
     reindex,
 )
-from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
-from tools_search_server.programs.serving import Address, Program, serve
 from tools_search_server.programs.status import check, status
-from tools_search_server.upstreams.connection import first_error
-from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness
+
+if TYPE_CHECKING:
+    from mcp_ext_tools_search.ranking import Ranker
+
+    from tools_search_server.programs.serving import Program
 
 _SIGNAL_EXIT: Final = 128
 """Added to the number of the signal that ended the program."""
@@ -123,8 +127,8 @@ def _modes(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) 
     modes: list[tuple[str, int]] = []
     for value in values:
         mode, colon, tools = value.partition(":")
-        if mode not in MODES or (colon and mode != "auto"):
-            known = ", ".join(repr(mode) for mode in MODES)
+        if mode not in COMPAT_MODES or (colon and mode != "auto"):
+            known = ", ".join(repr(mode) for mode in COMPAT_MODES)
             raise click.BadParameter(f"{value!r} is not one of {known}, 'auto:TOOLS'.")
         if colon and not (tools.isdecimal() and 1 <= int(tools) <= _MAX_LISTED):
             raise click.BadParameter(f"{value!r}: write a number of tools from 1 to {_MAX_LISTED}, as in auto:128.")
@@ -142,10 +146,6 @@ def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
 
 class _CannotServeError(click.ClickException):
     exit_code = 1
-
-
-class _ConfigurationError(click.ClickException):
-    exit_code = 2
 
 
 class _InterruptedError(click.ClickException):
@@ -167,7 +167,7 @@ class _InterruptedError(click.ClickException):
               help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True, help="Serve a catalog to other machines too, without authentication.")
 @click.option("--toolset", metavar="NAME", help="Show only the tools of this toolset in the --config file.")
-@click.option("--compat", "modes", callback=_modes, multiple=True, metavar=f"[{'|'.join(MODES)}[:TOOLS]]",
+@click.option("--compat", "modes", callback=_modes, multiple=True, metavar=f"[{'|'.join(COMPAT_MODES)}[:TOOLS]]",
               help="Serve hosts that cannot search; over HTTP, at an additional path. `auto` lists all tools to a "
                    f"caller who sees at most TOOLS ({LIST_AT_MOST}), else works like `meta-tools`.")  # fmt: skip
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Prefix for the names of the tools --compat adds.")
@@ -186,7 +186,7 @@ class _InterruptedError(click.ClickException):
               help="Maximum concurrent searches; any more get a busy error.")  # fmt: skip
 @click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
               help="Return nothing if the probability that any tool fits is lower; "
-                   f"default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
+                   "default 0.02.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
 @click.option("--multilingual", is_flag=True,
               help="Rank by meaning too, in sixteen languages; needs the extra [multilingual].")  # fmt: skip
@@ -200,7 +200,7 @@ class _InterruptedError(click.ClickException):
               metavar="SECONDS", help="How long requests for tools wait for servers to start.")  # fmt: skip
 @click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
               metavar="SECONDS", help="Give up on a tool call after this time without progress.")  # fmt: skip
-@click.option("--max-message", type=click.IntRange(1, 1024), default=MAX_MESSAGE_BYTES // _MEBI, show_default=True,
+@click.option("--max-message", type=click.IntRange(1, 1024), default=16, show_default=True,
               metavar="MIB", help="Maximum size of a server's message, and of all its lists together.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
               help="Forward searches to a server that has more tools, if it supports tools/search.")  # fmt: skip
@@ -258,10 +258,21 @@ def command(
     """
     if ctx.invoked_subcommand is not None:
         return
+    gc.disable()  # imports create little garbage, and looking for it takes a quarter of the startup time or more
+    from tools_search_server.base.limits import Limits, read_cursor_key
+    from tools_search_server.compat.definitions import PREFIX_RULE, CompatOptions, is_prefix
+    from tools_search_server.gateway.gateway import GatewayOptions
+    from tools_search_server.gateway.replicas import redis_address
+    from tools_search_server.programs.catalog import catalog_program
+    from tools_search_server.programs.gateway import configured_gateway, gateway_program
+    from tools_search_server.upstreams.lazy import Laziness
+
+    gc.freeze()
+    gc.enable()
     names = tuple(dict.fromkeys(mode for mode, _ in modes))
     at_most = {tools for mode, tools in modes if mode == "auto"}
     remote = "" if http is None or http.is_loopback else f"{http.host} can be reached from other machines, and "
-    refusals = [
+    problems = [
         (config and catalog, "--config and --catalog select different servers. Give only one of them."),
         (only_check and not config, "--check requires --config."),
         (toolset and not config, "--toolset requires --config."),
@@ -294,12 +305,12 @@ def command(
             f"{remote}every caller may use all tools. Use 127.0.0.1, or add --allow-remote if you intend that.",
         ),
     ]
-    for is_refused, message in refusals:
-        if is_refused:
-            raise click.UsageError(message)
+    for is_present, problem in problems:
+        if is_present:
+            raise click.UsageError(problem)
     compat = CompatOptions(names, compat_prefix, compat_max_tools, next(iter(at_most), LIST_AT_MOST))
     log_to_stderr(log_format)
-    try:
+    with refusals():
         cursor_key = read_cursor_key(cursor_key_file)
         ranker = _ranker(semantic=semantic, multilingual=multilingual, least_confidence=least_confidence)
         # The default of one option may exceed a stated value of the other.
@@ -332,8 +343,6 @@ def command(
                 raise click.UsageError(
                     "--toolset cannot be used with principals: set each principal's `toolset` in the configuration."
                 )
-    except ConfigurationError as error:
-        raise _ConfigurationError(str(error)) from None
     _run(replace(program, is_stateless=stateless), http)
 
 
@@ -346,6 +355,8 @@ def token(*, name: str, toolset: str | None) -> None:
     The token is shown only once: the entry holds a hash of it. A running gateway watches its
     --config file and applies the entry at once; only the first principal requires a restart.
     """
+    from tools_search_server.access.principals import new_token, token_hash
+
     made = new_token()
     entry = {"token": token_hash(made)} | ({} if toolset is None else {"toolset": toolset})
     click.echo(f"The token for {name}, shown only once. Clients send it as `Authorization: Bearer …`:\n\n  {made}\n")
@@ -360,9 +371,16 @@ command.add_command(reindex)
 
 def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | None) -> Ranker:
     """Return the default ranker, or a semantic one, which keeps its vectors in this user's cache folder."""
+    from tools_search_ranking import default_ranker
+
     lexical = default_ranker(least_confidence)
     if not semantic and not multilingual:
         return lexical
+    from tools_search_ranking.extras import MissingExtraError
+    from tools_search_ranking.semantic import SemanticRanker
+    from tools_search_ranking.semantic.minilm import minilm
+    from tools_search_ranking.semantic.universal import universal
+
     try:
         model = universal() if multilingual else minilm()
     except MissingExtraError as error:
@@ -375,6 +393,9 @@ def _run(program: Program, http: Address | None) -> None:
         raise _CannotServeError(
             "cannot serve on stdio: it is closed. Have an MCP host start this program, or serve with --http."
         )
+    from tools_search_server.programs.serving import serve
+    from tools_search_server.upstreams.connection import first_error
+
     failed: list[BaseException] = []
     try:
         anyio.run(serve, program, http)

@@ -16,13 +16,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.counts import number_of
-from tools_search_ranking.extras import MissingExtraError, install_command
-
-from tools_search_server.catalog.catalog_file import CatalogFile, bundled_catalog, parsed, read_catalog
 
 if TYPE_CHECKING:
     from tools_search_ranking.postgres import ToolEntry
     from tools_search_ranking.postgres.schema import Connection
+
+    from tools_search_server.catalog.catalog_file import CatalogFile
 
 DEFAULT_NAME: Final = "default"
 
@@ -61,6 +60,8 @@ def checked_catalog(source: str, name: str) -> str:
     with _connected(_CATALOG_OPTION, source) as (connection, address):
         from tools_search_ranking.postgres.schema import read_names, require_version
 
+        from tools_search_server.catalog.catalog_file import bundled_catalog
+
         if source.startswith(_EMBEDDED) and not _has(connection):
             write_catalog(connection, name, bundled_catalog())
         require_version(read_names(connection))
@@ -89,11 +90,13 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
 
     Raises:
         ConfigurationError: The database cannot be used, or it fails inside the context.
-        _RefusedError: A tool cannot be written.
+        _ConfigurationError: A tool cannot be written.
     """
     if not is_database(source):
         problem = f"{source!r} is not a database. Write postgres://HOST/DATABASE or embedded:FOLDER."
         raise ConfigurationError(option, [problem])
+    from tools_search_ranking.extras import MissingExtraError, install_command
+
     try:
         import psycopg
         from tools_search_ranking.postgres import ImportingError, SchemaError
@@ -110,7 +113,7 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
     except (MissingExtraError, SchemaError, OSError) as error:
         raise ConfigurationError(option, [f"{error}"]) from None
     except ImportingError as error:
-        raise _RefusedError(str(error)) from None
+        raise _ConfigurationError(str(error)) from None
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip().splitlines()[0]
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
@@ -135,6 +138,8 @@ def import_file(source: str, name: str, file: Path) -> str:
     Raises:
         ConfigurationError: The file or the database cannot be used.
     """
+    from tools_search_server.catalog.catalog_file import read_catalog
+
     contents = read_catalog(file)
     with _connected(_CATALOG_OPTION, source) as (connection, address):
         write_catalog(connection, name, contents)
@@ -167,7 +172,9 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
     FILE is a catalog file, or has one definition per line (`.jsonl`, or - for standard input). Searches find the old
     tools until all new ones are written. The command first creates or migrates the schema.
     """
-    with _refusals(), _connected("--to", database) as (connection, _):
+    from tools_search_server.catalog.catalog_file import read_catalog
+
+    with refusals(), _connected("--to", database) as (connection, _):
         for role in readers:  # before anything is written
             if not connection.execute("select from pg_roles where rolname = %s", [role]).fetchall():
                 advice = f'create it first (`create role "{role}" login`)'
@@ -190,7 +197,7 @@ def reindex(*, database: str, name: str) -> None:
 
     This takes as long as importing the tools, and needs twice the space until it is done.
     """
-    with _refusals(), _connected("--database", database) as (connection, address):
+    with refusals(), _connected("--database", database) as (connection, address):
         import psycopg
         from tools_search_ranking.postgres import migrate, reindex_catalog
         from tools_search_ranking.postgres.schema import OPTIONS
@@ -208,7 +215,7 @@ def reindex(*, database: str, name: str) -> None:
 
 def show_catalogs(database: str, *, as_json: bool) -> bool:
     """Print the catalogs in a database. Return whether the schema and all catalogs are of this program's version."""
-    with _refusals(), _connected("--database", database) as (connection, _):
+    with refusals(), _connected("--database", database) as (connection, _):
         from tools_search_ranking.postgres.analysis import ANALYSIS
         from tools_search_ranking.postgres.schema import problem_of, read_names, require_version
 
@@ -278,6 +285,7 @@ def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
     """
     from mcp_types import Tool
 
+    from tools_search_server.catalog.catalog_file import CatalogFile, parsed
     from tools_search_server.catalog.database import catalog_entries
 
     try:
@@ -306,14 +314,14 @@ def _reporter() -> Callable[[int], None]:
     return report
 
 
-class _RefusedError(click.ClickException):
+class _ConfigurationError(click.ClickException):
     exit_code = 2
 
 
 @contextmanager
-def _refusals() -> Generator[None]:
+def refusals() -> Generator[None]:
     """Turn errors that the operator must correct into a message and exit code 2."""
     try:
         yield
     except ConfigurationError as error:
-        raise _RefusedError(str(error)) from None
+        raise _ConfigurationError(str(error)) from None

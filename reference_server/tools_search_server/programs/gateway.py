@@ -37,7 +37,7 @@ _LOADED_SECONDS: Final = 60
 _POLL_SECONDS: Final = 0.5
 _OPTION: Final = "--config"
 
-MODES: Final[Mapping[str, Callable[[GatewaySearch, CompatOptions, AlwaysAvailable], Endpoint]]] = {
+_ENDPOINTS: Final[Mapping[str, Callable[[GatewaySearch, CompatOptions, AlwaysAvailable], Endpoint]]] = {
     "meta-tools": MetaTools,
     "list-changed": ListChanged,
     "auto": partial(MetaTools, mode="auto"),
@@ -100,7 +100,7 @@ def gateway_program(
     search = GatewaySearch(gateway, limits)
     endpoints: dict[str, Server[Any]] = {}
     if compat is not None:
-        endpoints = {mode: MODES[mode](search, compat, always).server() for mode in compat.modes}
+        endpoints = {mode: _ENDPOINTS[mode](search, compat, always).server() for mode in compat.modes}
     is_plain = over_http or not endpoints
     server = Endpoint(search).server() if is_plain else endpoints.popitem()[1]
 

@@ -19,9 +19,9 @@ from starlette.routing import Route
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_server.access.principals import HTTP_CALLER
+from tools_search_server.base.address import is_loopback
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import View, Views, VisibleServer, visible_servers
-from tools_search_server.programs.http_server import is_loopback
 
 HEALTH_PATH: Final = "/healthz"
 

@@ -13,7 +13,6 @@ This server protects itself before it knows anything about the clients:
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import re
 import socket
@@ -30,6 +29,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tools_search_server.base.address import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -344,11 +345,3 @@ def _refusal(scope: Scope, *, is_local: bool) -> ASGIApp | None:
 def _is_of_this_machine(authority: str) -> bool:
     match = _AUTHORITY.fullmatch(authority)
     return match is not None and is_loopback(match[1].strip("[]"))
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether `host` is a loopback address or `localhost`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

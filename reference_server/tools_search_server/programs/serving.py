@@ -33,8 +33,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 from tools_search_hosts.json_values import as_object, is_object
 
+from tools_search_server.base.address import Address
 from tools_search_server.programs.health import Health, health_route
-from tools_search_server.programs.http_server import HttpServer, is_loopback
+from tools_search_server.programs.http_server import HttpServer
 from tools_search_server.programs.stdio import standard_streams
 
 logger = logging.getLogger(__name__)
@@ -51,19 +52,6 @@ _MAX_SESSIONS: Final = 2000
 
 _GC_THRESHOLDS: Final = (5_000, 10, 10)
 _GC_SECONDS: Final = 60
-
-
-@dataclass(frozen=True)
-class Address:
-    """A host and a port to listen on; port 0 lets the system choose."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach the address."""
-        return is_loopback(self.host)
 
 
 @dataclass(frozen=True)

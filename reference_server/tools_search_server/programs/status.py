@@ -11,25 +11,20 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
 import anyio
 import click
-import httpx2
 from tools_search_hosts.counts import number_of
 from tools_search_hosts.json_values import is_list, is_object
 from tools_search_hosts.toolsets import EVERYTHING
 
-from tools_search_server.base.redaction import printable
-from tools_search_server.compat.always_available import AlwaysAvailable
-from tools_search_server.gateway.gateway import Gateway
-from tools_search_server.gateway.views import Views
 from tools_search_server.programs.database import show_catalogs
-from tools_search_server.programs.health import HEALTH_PATH, gateway_health, lost_by_toolsets
-from tools_search_server.programs.serving import ignore_signals, stop_on_signal
-from tools_search_server.upstreams import stderr_log
-from tools_search_server.upstreams.listing import ITEM_KINDS
+
+if TYPE_CHECKING:
+    from tools_search_server.compat.always_available import AlwaysAvailable
+    from tools_search_server.gateway.gateway import Gateway
 
 TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name
 
@@ -74,6 +69,8 @@ def status(*, url: str, token_file: Path | None, database: str | None, as_json: 
         except (OSError, UnicodeDecodeError) as error:
             advice = "Name a file that contains only the token."
             raise click.UsageError(f"{token_file} cannot be read: {error}. {advice}") from None
+    from tools_search_server.base.redaction import printable
+
     health = _asked(url, token)
     if as_json:
         click.echo(json.dumps(health, indent=2))
@@ -103,6 +100,12 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     Returns:
         Whether all servers and their lists can be used, and all always-available tools exist.
     """
+    from tools_search_server.gateway.views import Views
+    from tools_search_server.programs.health import gateway_health, lost_by_toolsets
+    from tools_search_server.programs.serving import ignore_signals, stop_on_signal
+    from tools_search_server.upstreams import stderr_log
+    from tools_search_server.upstreams.listing import ITEM_KINDS
+
     stop = anyio.Event()
 
     async def read() -> None:
@@ -178,6 +181,8 @@ _NOUNS: Final = {"resourceTemplates": "resource templates"}
 
 
 def _print_searches(searches: Mapping[str, Any]) -> None:
+    from tools_search_server.base.redaction import printable
+
     followed = f"{searches['called']} led to a call, {searches['notCalled']} did not"
     click.echo(f"searches since {searches['since']}: {searches['nothing']} found nothing, {followed}")
     for member, counts in searches.get("others", {}).items():
@@ -191,6 +196,8 @@ def _print_searches(searches: Mapping[str, Any]) -> None:
 
 
 def _print_offers(document: Mapping[str, Any]) -> None:
+    from tools_search_server.base.redaction import printable
+
     width = get_terminal_size().columns if sys.stdout.isatty() else _TEXT_WIDTH
     wrapper = textwrap.TextWrapper(
         width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
@@ -212,6 +219,10 @@ def _print_offers(document: Mapping[str, Any]) -> None:
 
 
 def _asked(url: str, token: str | None) -> dict[str, Any]:
+    import httpx2
+
+    from tools_search_server.programs.health import HEALTH_PATH
+
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         # Ignore the environment's proxies, which httpx would use even for loopback.
@@ -234,10 +245,11 @@ def _asked(url: str, token: str | None) -> dict[str, Any]:
 
 def _print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
     """Print the `servers` of a health document to standard output."""
-    # Imported here because importing rich takes a tenth of a server's startup time, and a server prints no table.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from tools_search_server.base.redaction import printable
 
     console = Console(width=None if sys.stdout.isatty() else _TABLE_WIDTH)
     shown = [name for name in _COLUMNS if console.width >= _WIDE or name not in _FOR_WIDE_TERMINALS]

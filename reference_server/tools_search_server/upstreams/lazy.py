@@ -20,11 +20,11 @@ from tools_search_hosts import Target
 from tools_search_hosts.locations import cache_folder
 from tools_search_ranking.private_files import replace_private_file
 
+from tools_search_server.base.defaults import IDLE_SECONDS
 from tools_search_server.upstreams.state import Greeting
 
 logger = logging.getLogger(__name__)
 
-IDLE_SECONDS: Final = 300
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
