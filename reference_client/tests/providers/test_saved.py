@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from tools_search_client.providers import (
     Gemini,
     OpenAIResponses,
 )
+from tools_search_hosts.json_values import is_list, is_object
 
 from .endpoint import RENDERERS, Step
 from .rules import RULES
@@ -63,7 +64,7 @@ class SavedPlay(Play):
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield everything in a JSON value, as what holds it and where."""
-    keys: Iterable[Any] = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    keys: list[Any] = [*value] if is_object(value) else [*range(len(value))] if is_list(value) else []
     for key in keys:
         yield value, key
         yield from places(value[key])
