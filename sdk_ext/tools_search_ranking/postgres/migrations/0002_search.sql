@@ -82,16 +82,41 @@ returns table (id int, tools int, likeness float8) stable language sql as $$
     order by alike.likeness desc, alike.key limit 2
 $$;
 
--- The visible tools with all of the words. The index compares every audience in `few_seen` for each tool that it finds,
--- which takes longer than reading the rows if there are more than a few hundred. Then `few_seen` is null, and `visible`
--- is checked row by row.
-create function having_words(of_generation int, words int[], visible boolean[], few_seen int[])
+-- The visible audiences if `having_words` is to look them up in the index, each of which takes about as long as reading a
+-- row. Null if it is to check rows instead: if few tools have all of the words, which a sample of the audiences shows, or
+-- if there are few audiences and all of them are visible. Tools that are not visible do not influence this.
+create function audiences_to_look_up(of_generation int, words int[], visible boolean[], seen int[])
+returns int[] stable parallel safe language sql as $$
+    select case
+        when cardinality(seen) <= 64 then case when visible is not null then seen end
+        when (
+            select count(*) from (
+                select from document
+                where generation = of_generation and floor @> words and array[audience] && (
+                    select array_agg(id) from unnest(seen) with ordinality audience (id, place)
+                    where place % (cardinality(seen) / 16) = 0
+                )
+                limit 17
+            ) own
+        ) > 16 then seen
+    end
+$$;
+
+-- The visible tools with all of the words: by looking up some of the audiences in `to_look_up` at a time, so that not
+-- every tool with frequent words is found for a statement with a limit; or, if that is null, by checking rows.
+create function having_words(of_generation int, words int[], visible boolean[], to_look_up int[])
 returns setof document stable parallel safe language sql as $$
     select * from document
-    where few_seen is null and generation = of_generation and floor @> words and (visible is null or visible[audience])
+    where to_look_up is null and generation = of_generation and floor @> words and (visible is null or visible[audience])
     union all
-    select * from document
-    where few_seen is not null and generation = of_generation and floor @> words and array[audience] && few_seen
+    select own.* from (
+        select array_agg(id) as ids from unnest(to_look_up) with ordinality audience (id, place)
+        group by (place - 1) / 64 order by min(place)
+    ) part, lateral (
+        select * from document
+        where generation = of_generation and floor @> words and array[audience] && part.ids
+        offset 0 -- makes the planner use the index for both conditions
+    ) own
 $$;
 
 -- The parameters from `keys` to `slips` describe the terms of the query, in order: see `request.py`.
@@ -129,7 +154,8 @@ declare
     g int;
     of_revision bigint;
     visible boolean[]; -- by audience; null if all are visible
-    few_seen int[]; -- the visible audiences; null if there are too many for the index, or all are visible
+    seen int[]; -- the visible audiences
+    to_look_up int[]; -- those of them to look up by `having_words`; null to check rows
     seen_blocks int[]; -- blocks with visible tools; null if all are visible
     all_tools float8;
     average float8;
@@ -175,9 +201,9 @@ begin
         ) as is_seen
         from audience where generation = g
     )
-    select array_agg(is_seen order by id),
+    select array_agg(is_seen order by id), array_agg(id order by id) filter (where is_seen),
         coalesce(sum(tools) filter (where is_seen), 0), coalesce(sum(length) filter (where is_seen), 0)
-    into visible, all_tools, average
+    into visible, seen, all_tools, average
     from marked;
     if all_tools = 0 then
         return;
@@ -186,8 +212,6 @@ begin
     if seen_by is null or not (false = any (visible)) then
         visible := null;
     else
-        select array_agg(id order by id) into few_seen
-        from unnest(visible) with ordinality audience (is_seen, id) where is_seen having count(*) <= 300;
         select array_agg(distinct block order by block) into seen_blocks
         from (select unnest(blocks) as block from audience where generation = g and visible[id]) own;
     end if;
@@ -295,8 +319,9 @@ begin
     -- postings of the two rarest words if there are few of all, or else from the index on `floor`, which covers all tools.
     if is_cut and cardinality(own_stems) > 1 then
         if visible is null or own_postings > 4 * most_read then
+            to_look_up := audiences_to_look_up(g, own_stems, visible, seen);
             candidates := candidates || array(
-                select tool from having_words(g, own_stems, visible, few_seen)
+                select tool from having_words(g, own_stems, visible, to_look_up)
                 limit most_scored
             );
         else
@@ -326,8 +351,9 @@ begin
     where visible is null or visible[audience] order by place limit 1;
     select array_agg(term.id) into wanted from term where term.generation = g and term.key = any (floor_keys);
     if cardinality(wanted) = cardinality(floor_keys) then
+        to_look_up := audiences_to_look_up(g, wanted, visible, seen);
         select count(*) into having_all from (
-            select from having_words(g, wanted, visible, few_seen)
+            select from having_words(g, wanted, visible, to_look_up)
             limit most_floor + most_ranked + 1
         ) matching;
     end if;
@@ -405,7 +431,7 @@ begin
                     where own.term = any (wanted)
                 ), null, 0, of_revision)::hit
                 from (
-                    select tool, name, floor, floor_members from having_words(g, wanted, visible, few_seen)
+                    select tool, name, floor, floor_members from having_words(g, wanted, visible, to_look_up)
                     where tool not in (select hit.tool from unnest(ranked) hit)
                     limit most_floor
                 ) added
