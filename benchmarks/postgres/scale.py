@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from pathlib import Path
 from random import Random
 from statistics import fmean, quantiles
@@ -23,7 +23,7 @@ from mcp_ext_tools_search.types import valid_tools
 from mcp_types import Tool
 from mcp_types.version import LATEST_MODERN_VERSION
 from tools_search_ranking import FieldedRanker
-from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog, update_catalog
+from tools_search_ranking.postgres import PostgresIndex, ToolEntry, UnavailableError, import_catalog, update_catalog
 from tools_search_ranking.postgres.schema import Connection
 
 from benchmarks.postgres.answers import first_ten
@@ -85,6 +85,8 @@ class Scale:
     """Milliseconds from a tool's change until a search finds it."""
 
     times: Sequence[Times]
+    """Without those of which a search exceeded its time limit."""
+
     same: float | None
     """Share of the requests with the same first ten results as in memory, over the tools compared."""
 
@@ -109,12 +111,11 @@ def measure(
             if (count := round(len(groups) * part)) > 0:
                 parts[part] = [f"g{group}" for group in chance.sample(groups, count)]
         frequent = _frequent(connection, name, len(queries))
-        times = [
-            _times(address, name, asked, seen, part, at_once, searches)
-            for asked, of_callers in ((("requests", queries), callers), (("frequent words", frequent), callers[:1]))
-            for part, seen in parts.items()
-            for at_once in of_callers
-        ]
+        times: list[Times] = []
+        for asked, of_callers in ((("requests", queries), callers), (("frequent words", frequent), callers[:1])):
+            for (part, seen), at_once in product(parts.items(), of_callers):
+                with suppress(UnavailableError):  # a search took longer than it may
+                    times.append(_times(address, name, asked, seen, part, at_once, searches))
         same, compared = _compared(connection, name, queries, parts, size)
         return Scale(
             tools=size,
@@ -204,7 +205,11 @@ def _times(
     callers: int,
     searches: int,
 ) -> Times:
-    """Make `searches` searches with a number of concurrent callers; each caller's first ten are discarded."""
+    """Make `searches` searches with a number of concurrent callers; each caller's first ten are discarded.
+
+    Raises:
+        UnavailableError: A search exceeded its time limit.
+    """
     kind, queries = asked
     taken: list[float] = []
     processor: list[float] = []
@@ -230,8 +235,10 @@ def _times(
 
     with ThreadPoolExecutor(callers) as pool:
         starts = (cycle([*queries[place:], *queries[:place]]) for place in range(callers))
-        for ended in as_completed([pool.submit(search, start, searches // callers) for start in starts]):
-            ended.result()
+        searching = [pool.submit(search, start, searches // callers) for start in starts]
+        errors = [error for ended in searching if (error := ended.exception()) is not None]
+    if errors:  # those of the others are that the barrier is broken
+        raise next((error for error in errors if isinstance(error, UnavailableError)), errors[0])
     seconds = perf_counter() - min(began)
     (p50, p95), (processor50, processor95) = (_percentiles(values) for values in (taken, processor))
     return Times(kind, part, callers, p50, p95, len(taken) / seconds, processor50, processor95)
