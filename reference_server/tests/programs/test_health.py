@@ -22,8 +22,9 @@ from mcp import Client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from starlette.applications import Starlette
 from tools_search_server.compat.always_available import ALWAYS_VARIABLE
-from tools_search_server.programs.cli import command, log_to_stderr
+from tools_search_server.programs.cli import command
 from tools_search_server.programs.health import health_route
+from tools_search_server.programs.log import log_to_stderr
 
 pytestmark = pytest.mark.anyio
 

@@ -9,16 +9,11 @@ from __future__ import annotations
 import errno
 import gc
 import json
-import logging
-import os
-import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio
 import click
@@ -49,26 +44,16 @@ from tools_search_server.programs.database import (
     import_,
     is_database,
     printable_name,
-    refusals,
     reindex,
 )
+from tools_search_server.programs.exits import CannotServeError, Commands, exit_with
+from tools_search_server.programs.log import LogFormat, log_to_stderr
 from tools_search_server.programs.status import check, status
 
 if TYPE_CHECKING:
     from mcp_ext_tools_search.ranking import Ranker
 
     from tools_search_server.programs.serving import Program
-
-_SIGNAL_EXIT: Final = 128
-"""Added to the number of the signal that ended the program."""
-
-_STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""Errors that come from standard output when they name no file."""
-
-LogFormat: TypeAlias = Literal["text", "json"]
-
-_LOGGED: Final = ("server", "state", "reason", "tools", "protocol")
-"""Optional members of JSON log records."""
 
 _FILE = click.Path(path_type=Path)
 _MAX_LISTED: Final = 10_000
@@ -144,15 +129,8 @@ def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
     return frozenset(kind for kind in SEARCHED if kind in named)
 
 
-class _CannotServeError(click.ClickException):
-    exit_code = 1
-
-
-class _InterruptedError(click.ClickException):
-    exit_code = _SIGNAL_EXIT + signal.SIGINT
-
-
 @click.group(
+    cls=Commands,
     invoke_without_command=True,
     subcommand_metavar="[COMMAND]",
     epilog=_EPILOG,
@@ -310,39 +288,38 @@ def command(
             raise click.UsageError(problem)
     compat = CompatOptions(names, compat_prefix, compat_max_tools, next(iter(at_most), LIST_AT_MOST))
     log_to_stderr(log_format)
-    with refusals():
-        cursor_key = read_cursor_key(cursor_key_file)
-        ranker = _ranker(semantic=semantic, multilingual=multilingual, least_confidence=least_confidence)
-        # The default of one option may exceed a stated value of the other.
-        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
-        options = GatewayOptions(
-            start_deadline=start_deadline,
-            call_timeout=call_timeout,
-            toolset=toolset,
-            index_at_most=index_at_most,
-            laziness=None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop),
-            max_message_bytes=max_message * _MEBI,
-            keeps_queries=keep_queries,
-            redis=redis_address(redis, redis_channel),
-            searched=searched,
-        )
-        if config is None:
-            program = catalog_program(catalog, limits, catalog_name)
-        elif only_check:
-            sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
-        else:
-            if index is not None:
-                limits = replace(limits, index=checked_index(index), index_name=catalog_name)
-            program = gateway_program(config, limits, options, compat, over_http=http is not None)
-            if remote and program.guard is None:
-                raise click.UsageError(
-                    f"{remote}the configuration has no `principals`. Make a token with `tools-search-server token "
-                    "NAME` and add the entry that it prints to the file, or use 127.0.0.1."
-                )
-            if http is not None and program.guard is not None and toolset is not None:
-                raise click.UsageError(
-                    "--toolset cannot be used with principals: set each principal's `toolset` in the configuration."
-                )
+    cursor_key = read_cursor_key(cursor_key_file)
+    ranker = _ranker(semantic=semantic, multilingual=multilingual, least_confidence=least_confidence)
+    # The default of one option may exceed a stated value of the other.
+    limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
+    options = GatewayOptions(
+        start_deadline=start_deadline,
+        call_timeout=call_timeout,
+        toolset=toolset,
+        index_at_most=index_at_most,
+        laziness=None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop),
+        max_message_bytes=max_message * _MEBI,
+        keeps_queries=keep_queries,
+        redis=redis_address(redis, redis_channel),
+        searched=searched,
+    )
+    if config is None:
+        program = catalog_program(catalog, limits, catalog_name)
+    elif only_check:
+        sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
+    else:
+        if index is not None:
+            limits = replace(limits, index=checked_index(index), index_name=catalog_name)
+        program = gateway_program(config, limits, options, compat, over_http=http is not None)
+        if remote and program.guard is None:
+            raise click.UsageError(
+                f"{remote}the configuration has no `principals`. Make a token with `tools-search-server token "
+                "NAME` and add the entry that it prints to the file, or use 127.0.0.1."
+            )
+        if http is not None and program.guard is not None and toolset is not None:
+            raise click.UsageError(
+                "--toolset cannot be used with principals: set each principal's `toolset` in the configuration."
+            )
     _run(replace(program, is_stateless=stateless), http)
 
 
@@ -390,7 +367,7 @@ def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | Non
 
 def _run(program: Program, http: Address | None) -> None:
     if http is None and not (sys.stdin and sys.stdout):
-        raise _CannotServeError(
+        raise CannotServeError(
             "cannot serve on stdio: it is closed. Have an MCP host start this program, or serve with --http."
         )
     from tools_search_server.programs.serving import serve
@@ -406,105 +383,9 @@ def _run(program: Program, http: Address | None) -> None:
         reason = str(failed[0])
         if isinstance(failed[0], OSError) and failed[0].errno == errno.EADDRINUSE:
             reason = "the address is already in use. Choose another port, or 0 for any free one."
-        raise _CannotServeError(f"cannot serve on {where}: {reason}")
-
-
-def log_to_stderr(form: LogFormat) -> None:
-    """Log to standard error, as text lines or as one JSON object per line. Neither contains queries."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
-    handler.addFilter(_is_news)
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    for name in ("tools_search_server", "tools_search_ranking"):
-        logging.getLogger(name).setLevel(logging.INFO)
-    # This program reports each upstream problem once, in one line; the SDK adds a traceback for each stray line.
-    for name in ("client", "mcp.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    # This program logs lost connections itself.
-    logging.getLogger("psycopg").setLevel(logging.ERROR)
-    # uvicorn logs malformed requests before authentication, so anyone could fill the disk.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a record says more than that a client ended its session with messages on the way.
-
-    The SDK logs a traceback for each of these, so that any client could fill the disk.
-    """
-    kind = record.exc_info[0] if record.exc_info else None
-    return not (
-        record.name.startswith("mcp.server.") and kind in (anyio.ClosedResourceError, anyio.BrokenResourceError)
-    )
-
-
-class _Lines(logging.Formatter):
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        """Format a record as a line, with the logger's name unless the logger is this program's."""
-        record.origin = "" if record.name.startswith("tools_search_server") else f"{record.name}: "
-        return super().formatMessage(record)
-
-    def formatException(self, ei: Any) -> str:
-        """Return the traceback and type of an error, without its text, which might repeat what a caller sent."""
-        kind, _, frames = ei
-        return "".join([*traceback.format_tb(frames), getattr(kind, "__name__", "")])
-
-
-class _JsonLines(_Lines):
-    def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        entry |= {name: getattr(record, name) for name in _LOGGED if hasattr(record, name)}
-        if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        raise CannotServeError(f"cannot serve on {where}: {reason}")
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        code = _exit_code(given)
-        if sys.stdout:
-            sys.stdout.flush()
-    except OSError as error:
-        # Discard what is left in the buffer.
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end of the process
-        if isinstance(error, BrokenPipeError):
-            sys.exit(_SIGNAL_EXIT + signal.SIGPIPE)
-        click.echo(f"Error: cannot write to standard output: {error.strerror or error}", err=True)
-        code = 1
-    sys.exit(code)
-
-
-def _exit_code(given: list[str]) -> int:
-    """Run the command line and return its exit code. With --json, errors are printed as JSON too.
-
-    Raises:
-        OSError: Standard output cannot be written.
-    """
-    output = sys.stdout
-    # Not in standalone mode, in which Click would print errors and exit before they can be printed as JSON.
-    try:
-        return command.main(given, prog_name="tools-search-server", standalone_mode=False) or 0
-    except click.ClickException as error:
-        failure: click.ClickException = error
-        kind = type(error).__name__.strip("_")
-    except click.Abort:
-        failure, kind = _InterruptedError("interrupted by SIGINT"), "Interrupted"
-    except SystemExit:
-        if sys.stdout is not output:  # Click replaces it when the reader has gone away
-            return _SIGNAL_EXIT + signal.SIGPIPE
-        raise
-    except OSError as error:
-        if error.filename is None and error.errno in _STREAM_ERRORS:
-            raise
-        kind = type(error).__name__
-        failure = click.ClickException(f"{error.filename or 'the system'}: {error.strerror or error}")
-    if "--json" in given:
-        click.echo(json.dumps({"error": {"type": kind, "message": failure.format_message()}}, indent=2))
-    failure.show()
-    return failure.exit_code
+    exit_with(command, sys.argv[1:] if arguments is None else list(arguments))

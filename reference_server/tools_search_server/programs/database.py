@@ -90,7 +90,6 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
 
     Raises:
         ConfigurationError: The database cannot be used, or it fails inside the context.
-        _ConfigurationError: A tool cannot be written.
     """
     if not is_database(source):
         problem = f"{source!r} is not a database. Write postgres://HOST/DATABASE or embedded:FOLDER."
@@ -113,7 +112,7 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
     except (MissingExtraError, SchemaError, OSError) as error:
         raise ConfigurationError(option, [f"{error}"]) from None
     except ImportingError as error:
-        raise _ConfigurationError(str(error)) from None
+        raise ConfigurationError("FILE", [str(error)]) from None
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip().splitlines()[0]
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
@@ -174,7 +173,7 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
     """
     from tools_search_server.catalog.catalog_file import read_catalog
 
-    with refusals(), _connected("--to", database) as (connection, _):
+    with _connected("--to", database) as (connection, _):
         for role in readers:  # before anything is written
             if not connection.execute("select from pg_roles where rolname = %s", [role]).fetchall():
                 advice = f'create it first (`create role "{role}" login`)'
@@ -197,7 +196,7 @@ def reindex(*, database: str, name: str) -> None:
 
     This takes as long as importing the tools, and needs twice the space until it is done.
     """
-    with refusals(), _connected("--database", database) as (connection, address):
+    with _connected("--database", database) as (connection, address):
         import psycopg
         from tools_search_ranking.postgres import migrate, reindex_catalog
         from tools_search_ranking.postgres.schema import OPTIONS
@@ -215,7 +214,7 @@ def reindex(*, database: str, name: str) -> None:
 
 def show_catalogs(database: str, *, as_json: bool) -> bool:
     """Print the catalogs in a database. Return whether the schema and all catalogs are of this program's version."""
-    with refusals(), _connected("--database", database) as (connection, _):
+    with _connected("--database", database) as (connection, _):
         from tools_search_ranking.postgres.analysis import ANALYSIS
         from tools_search_ranking.postgres.schema import problem_of, read_names, require_version
 
@@ -312,16 +311,3 @@ def _reporter() -> Callable[[int], None]:
             click.echo(f"{number_of(written, 'tool')}, {written / (now - began):,.0f} a second", err=True)
 
     return report
-
-
-class _ConfigurationError(click.ClickException):
-    exit_code = 2
-
-
-@contextmanager
-def refusals() -> Generator[None]:
-    """Turn errors that the operator must correct into a message and exit code 2."""
-    try:
-        yield
-    except ConfigurationError as error:
-        raise _ConfigurationError(str(error)) from None
