@@ -14,7 +14,8 @@ from tools_search_spec import Primitive
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
 from tools_search_conformance.model import UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.list_bench import INVALID_PARAMS
 from tools_search_conformance.target.pages import Listing, Page, bare
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, expanded, items_in, key_in
 from tools_search_conformance.target.server import Opening

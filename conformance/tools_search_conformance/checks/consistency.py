@@ -15,8 +15,9 @@ from tools_search_conformance.catalogs import items, tools
 from tools_search_conformance.checks.changes import with_added_item, with_removed_template
 from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names, unusual_prompts
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, queries_beyond, server_check
+from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
+from tools_search_conformance.target.list_bench import INVALID_PARAMS
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,

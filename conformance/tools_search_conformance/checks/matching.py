@@ -16,8 +16,9 @@ from tools_search_spec import Primitive
 from tools_search_conformance.catalogs import COMMON, document, made_item, made_tool
 from tools_search_conformance.checks.changes import with_new_words
 from tools_search_conformance.model import InapplicableError, UnverifiableError
-from tools_search_conformance.target.bench import Bench, once, server_check
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_surveys
+from tools_search_conformance.target.list_bench import once
 from tools_search_conformance.target.pages import Listing, Survey, advertised_settings, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,

@@ -13,8 +13,9 @@ from tools_search_conformance.catalogs import items
 from tools_search_conformance.checks.callers import callers
 from tools_search_conformance.checks.changes import changed_for_new_connections, with_added_item
 from tools_search_conformance.model import InapplicableError, UnverifiableError
-from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, early_page, server_check
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_surveys
+from tools_search_conformance.target.list_bench import INVALID_PARAMS, MISSING_CAPABILITY, early_page
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, items_in, key_in
 from tools_search_conformance.target.vocabulary import NONSENSE

@@ -9,8 +9,9 @@ from itertools import chain, takewhile
 from typing import Final
 
 from tools_search_conformance.model import UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench, once, server_check
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
+from tools_search_conformance.target.list_bench import once
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk, read_page
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, params_of_use
 from tools_search_conformance.target.vocabulary import NONSENSE, is_query, terms

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from tools_search_conformance.checks.parameters import refused_by_empty
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, early_page, server_check
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.list_bench import INVALID_PARAMS, early_page
 from tools_search_conformance.target.pages import read_page
 from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in
 from tools_search_conformance.target.server import Opening

@@ -10,8 +10,9 @@ from typing import Any, Final
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, content_terms, once, server_check
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_walks
+from tools_search_conformance.target.list_bench import INVALID_PARAMS, content_terms, once
 from tools_search_conformance.target.pages import Page, Walk, bare, complaint, read_page
 from tools_search_conformance.target.primitives import EVERY_METHOD, METHODS_OF_RESOURCES, TOOLS, items_in
 from tools_search_conformance.target.properties import explore, texts

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, once, server_check
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.list_bench import INVALID_PARAMS, MISSING_CAPABILITY, once
 from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, id_key, integer, json_text

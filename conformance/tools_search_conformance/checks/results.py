@@ -12,8 +12,9 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.bench import Bench, once, queries_beyond, server_check
+from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys
+from tools_search_conformance.target.list_bench import once
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
 from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in, primitive_of
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query

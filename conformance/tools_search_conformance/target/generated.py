@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from tools_search_conformance.catalogs.generated import CAPITALS, FEWER, LAST, catalog, kinds
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench, content_terms
+from tools_search_conformance.target.bench import Bench
+from tools_search_conformance.target.list_bench import content_terms
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk
 from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.properties import draw, examples_for, explore, limits, queries
