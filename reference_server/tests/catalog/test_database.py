@@ -224,6 +224,11 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
         ("tools.jsonl", b'{"name": "one", "inputSchema": {"type": "object", "x": NaN}}', "line 1 is not"),
         (
             "tools.jsonl",
+            b'{"name": "one", "inputSchema": {"type": "object", "x": ' + b"[" * 200 + b"]" * 200 + b"}}",
+            "line 1 is not",
+        ),
+        (
+            "tools.jsonl",
             b'{"name": "one", "description": "\\ud83d", "inputSchema": {"type": "object"}}',
             "line 1 is not",
         ),
@@ -706,6 +711,29 @@ async def test_a_replica_finds_its_tools_after_one_with_another_configuration_ha
                 for _ in range(2):
                     assert await found(new) == {"kitchen__plain", "kitchen__other"}
                     assert await found(old) == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
+async def test_replicas_whose_servers_define_a_tool_differently_each_find_their_own_by_its_words(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    def started(name: str) -> AbstractAsyncContextManager[Client]:
+        (tmp_path / name).mkdir()
+        described = {"description": f"Weighs {name} tea.", "inputSchema": {"type": "object"}}
+        tools = [TEAS[0], {"name": "weigh", **described}]
+        written(tmp_path / name / "tools.json", {"tools": tools})
+        return sharing(database.address, database.address, "upgraded", tmp_path / name, raw("stated", tmp_path / name))
+
+    async def found(client: Client, query: str) -> list[str]:
+        return [tool.name for tool in (await search_tools(client, query)).tools]
+
+    with anyio.fail_after(SECONDS):
+        async with started("old") as old:
+            assert await found(old, "old") == ["kitchen__weigh"]
+            async with started("new") as new:
+                for _ in range(2):
+                    assert await found(new, "new") == ["kitchen__weigh"]
+                    assert await found(old, "old") == ["kitchen__weigh"]
 
 
 @pytest.mark.anyio
