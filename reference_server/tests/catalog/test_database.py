@@ -770,6 +770,57 @@ async def test_a_search_does_not_wait_long_for_another_replica_that_writes(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("program", ["gateway", "import", "reindex"])
+async def test_a_program_that_is_killed_while_it_writes_leaves_what_was_there_and_the_next_one_writes_all(
+    database: Database, servers: Any, raw: Any, tmp_path: Path, until: Any, program: str
+) -> None:
+    name, at = f"killed-{program}", ("--to", database.address, "--name", f"killed-{program}")
+    old, new = (written(tmp_path / f"{count}.json", {"tools": TEAS[:count]}) for count in (2, 5))
+    written(tmp_path / "tools.json", {"tools": TEAS})
+    config = written(tmp_path / "mcp.json", {"mcpServers": {"kitchen": raw("stated", tmp_path)}})
+    argv = {
+        "gateway": ["--config", config, "--index", database.address, "--catalog-name", name],
+        "import": ["import", new, *at],
+        "reindex": ["reindex", "--database", *at[1:]],
+    }[program]
+    assert run("import", old, *at).exit_code == 0
+    writing = "select count(*) from pg_locks where relation = 'tools_search.audience'::regclass and mode like 'Row%'"
+    waiting = f"{writing} and not granted"
+    contents = "select revision, sum(tools) from tools_search.catalog join tools_search.audience using (generation) "
+    contents += "where name = %s group by revision"
+    tables = "select count(*) from pg_class where relnamespace = 'tools_search'::regnamespace"
+
+    async def search() -> list[str]:
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*argv, env=KEY))
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+            return sorted(tool.name for tool in (await settled(client, "brew tea")).tools)
+
+    with anyio.fail_after(SECONDS), psycopg.connect(database.address, autocommit=True) as connection:
+        before = connection.execute(tables).fetchone()
+        with psycopg.connect(database.address) as other:
+            other.execute("lock table tools_search.audience in exclusive mode")
+            async with anyio.create_task_group() as tasks:
+                if program == "gateway":
+                    tasks.start_soon(search)
+                else:
+                    servers.start("-m", "tools_search_server", *argv)
+                await until(lambda: connection.execute(waiting).fetchone() == (1,))
+                (killed := servers.running.pop()).kill()
+                tasks.cancel_scope.cancel()
+                killed.communicate()
+        await until(lambda: connection.execute(writing).fetchone() == (0,))
+        assert connection.execute(contents, [name]).fetchone() == (1, 2)
+        assert connection.execute(tables).fetchone() == before
+        if program == "gateway":
+            assert await search() == sorted(f"kitchen__{tool['name']}" for tool in TEAS)
+        else:
+            assert run(*argv).exit_code == 0
+        now = connection.execute(contents, [name]).fetchone()
+    assert now is not None
+    assert now[1] == (2 if program == "reindex" else 5)
+
+
+@pytest.mark.anyio
 async def test_of_replicas_that_see_a_change_at_once_one_writes_it_and_all_find_it(
     database: Database, servers: Any, raw: Any, tmp_path: Path
 ) -> None:
