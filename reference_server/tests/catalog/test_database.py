@@ -28,7 +28,7 @@ import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from click.testing import CliRunner, Result
-from clients import with_token
+from clients import names, with_token
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, retry_after, search_tools, server_settings
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, INTERNAL_ERROR, PROTOCOL_VERSION_META_KEY
@@ -308,6 +308,19 @@ async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
                         await client.call_tool("brew_purple")
                     answers.append((listed, found, exact, called, unknown.value.code))
             assert answers[0] == answers[1]
+
+
+@pytest.mark.anyio
+async def test_a_caller_on_stdio_sees_what_callers_without_a_token_see_as_from_a_file(
+    database: Database, connect: Any, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "tools.json", {"tools": TEAS, "hidden": {"": ["brew_mint"]}})
+    assert run("import", file, "--to", database.address, "--name", "local").exit_code == 0
+    with anyio.fail_after(SECONDS):
+        for source in ([file], [database.address, "--catalog-name", "local"]):
+            async with connect("stdio", "auto", "--catalog", *source) as client:
+                assert "brew_mint" not in await names(client)
+                assert len((await search_tools(client, "brew tea")).tools) == 4
 
 
 @pytest.mark.anyio
