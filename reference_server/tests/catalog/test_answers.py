@@ -50,6 +50,13 @@ def test_a_schema_that_refers_outside_is_not_followed() -> None:
     assert "cannot be used" in text_of(result)
 
 
+@pytest.mark.parametrize("endless", [{"type": "object", "$ref": "#"}, {"allOf": [{"$ref": "#"}]}])
+def test_a_schema_that_cannot_be_followed_to_its_end_is_said_to_be_unusable(endless: dict[str, Any]) -> None:
+    result = canned_answer(made(input=endless), {})
+    assert result.is_error
+    assert "cannot be used" in text_of(result)
+
+
 def test_an_output_schema_that_nothing_simple_satisfies_is_an_honest_failure() -> None:
     result = canned_answer(made(output_schema={"type": "string", "pattern": "^[0-9]{7}$"}), {})
     assert result.is_error

@@ -50,8 +50,10 @@ def test_a_file_may_state_answers(tmp_path: Path) -> None:
         (json.dumps({"tools": [TOOL], "answers": {"a": {"content": 1}}}), "answers.a.content"),
         (json.dumps({"tools": [TOOL], "hidden": {"token": "a"}}), "hidden.token"),
         ("[" * 100_000, "nested too deeply"),
+        (json.dumps({"tools": [TOOL]})[:-2] + ', {"x": ' + "[" * 200 + "]" * 200 + "}]}", "nested too deeply"),
         ('{"tools": [], "x": ' + "9" * 5_000 + "}", "a number that is too long"),
         ('{"tools": [], "x": [-Infinity]}', "an infinity"),
+        ('{"tools": [], "x": 1e400}', "an infinity"),
         ('{"tools": [], "x": {"\\udc00": 1}}', "half a surrogate pair"),
     ],
 )

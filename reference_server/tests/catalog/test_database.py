@@ -28,7 +28,7 @@ import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from click.testing import CliRunner, Result
-from clients import with_token
+from clients import names, with_token
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, retry_after, search_tools, server_settings
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, INTERNAL_ERROR, PROTOCOL_VERSION_META_KEY
@@ -224,6 +224,11 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
         ("tools.jsonl", b'{"name": "one", "inputSchema": {"type": "object", "x": NaN}}', "line 1 is not"),
         (
             "tools.jsonl",
+            b'{"name": "one", "inputSchema": {"type": "object", "x": ' + b"[" * 200 + b"]" * 200 + b"}}",
+            "line 1 is not",
+        ),
+        (
+            "tools.jsonl",
             b'{"name": "one", "description": "\\ud83d", "inputSchema": {"type": "object"}}',
             "line 1 is not",
         ),
@@ -303,6 +308,19 @@ async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
                         await client.call_tool("brew_purple")
                     answers.append((listed, found, exact, called, unknown.value.code))
             assert answers[0] == answers[1]
+
+
+@pytest.mark.anyio
+async def test_a_caller_on_stdio_sees_what_callers_without_a_token_see_as_from_a_file(
+    database: Database, connect: Any, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "tools.json", {"tools": TEAS, "hidden": {"": ["brew_mint"]}})
+    assert run("import", file, "--to", database.address, "--name", "local").exit_code == 0
+    with anyio.fail_after(SECONDS):
+        for source in ([file], [database.address, "--catalog-name", "local"]):
+            async with connect("stdio", "auto", "--catalog", *source) as client:
+                assert "brew_mint" not in await names(client)
+                assert len((await search_tools(client, "brew tea")).tools) == 4
 
 
 @pytest.mark.anyio
@@ -709,6 +727,29 @@ async def test_a_replica_finds_its_tools_after_one_with_another_configuration_ha
 
 
 @pytest.mark.anyio
+async def test_replicas_whose_servers_define_a_tool_differently_each_find_their_own_by_its_words(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    def started(name: str) -> AbstractAsyncContextManager[Client]:
+        (tmp_path / name).mkdir()
+        described = {"description": f"Weighs {name} tea.", "inputSchema": {"type": "object"}}
+        tools = [TEAS[0], {"name": "weigh", **described}]
+        written(tmp_path / name / "tools.json", {"tools": tools})
+        return sharing(database.address, database.address, "upgraded", tmp_path / name, raw("stated", tmp_path / name))
+
+    async def found(client: Client, query: str) -> list[str]:
+        return [tool.name for tool in (await search_tools(client, query)).tools]
+
+    with anyio.fail_after(SECONDS):
+        async with started("old") as old:
+            assert await found(old, "old") == ["kitchen__weigh"]
+            async with started("new") as new:
+                for _ in range(2):
+                    assert await found(new, "new") == ["kitchen__weigh"]
+                    assert await found(old, "old") == ["kitchen__weigh"]
+
+
+@pytest.mark.anyio
 async def test_a_shared_index_that_was_removed_is_written_again(database: Database, raw: Any, tmp_path: Path) -> None:
     with anyio.fail_after(SECONDS):
         async with sharing(database.address, database.address, "lost", tmp_path, raw("growing", tmp_path)) as client:
@@ -739,6 +780,57 @@ async def test_a_search_does_not_wait_long_for_another_replica_that_writes(
     assert [found.tools[0].name for found in meanwhile] == ["kitchen__plain", "kitchen__fresh"]
     assert [found.ttl_ms for found in meanwhile] == [0, 0]
     assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("program", ["gateway", "import", "reindex"])
+async def test_a_program_that_is_killed_while_it_writes_leaves_what_was_there_and_the_next_one_writes_all(
+    database: Database, servers: Any, raw: Any, tmp_path: Path, until: Any, program: str
+) -> None:
+    name, at = f"killed-{program}", ("--to", database.address, "--name", f"killed-{program}")
+    old, new = (written(tmp_path / f"{count}.json", {"tools": TEAS[:count]}) for count in (2, 5))
+    written(tmp_path / "tools.json", {"tools": TEAS})
+    config = written(tmp_path / "mcp.json", {"mcpServers": {"kitchen": raw("stated", tmp_path)}})
+    argv = {
+        "gateway": ["--config", config, "--index", database.address, "--catalog-name", name],
+        "import": ["import", new, *at],
+        "reindex": ["reindex", "--database", *at[1:]],
+    }[program]
+    assert run("import", old, *at).exit_code == 0
+    writing = "select count(*) from pg_locks where relation = 'tools_search.audience'::regclass and mode like 'Row%'"
+    waiting = f"{writing} and not granted"
+    contents = "select revision, sum(tools) from tools_search.catalog join tools_search.audience using (generation) "
+    contents += "where name = %s group by revision"
+    tables = "select count(*) from pg_class where relnamespace = 'tools_search'::regnamespace"
+
+    async def search() -> list[str]:
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*argv, env=KEY))
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+            return sorted(tool.name for tool in (await settled(client, "brew tea")).tools)
+
+    with anyio.fail_after(SECONDS), psycopg.connect(database.address, autocommit=True) as connection:
+        before = connection.execute(tables).fetchone()
+        with psycopg.connect(database.address) as other:
+            other.execute("lock table tools_search.audience in exclusive mode")
+            async with anyio.create_task_group() as tasks:
+                if program == "gateway":
+                    tasks.start_soon(search)
+                else:
+                    servers.start("-m", "tools_search_server", *argv)
+                await until(lambda: connection.execute(waiting).fetchone() == (1,))
+                (killed := servers.running.pop()).kill()
+                tasks.cancel_scope.cancel()
+                killed.communicate()
+        await until(lambda: connection.execute(writing).fetchone() == (0,))
+        assert connection.execute(contents, [name]).fetchone() == (1, 2)
+        assert connection.execute(tables).fetchone() == before
+        if program == "gateway":
+            assert await search() == sorted(f"kitchen__{tool['name']}" for tool in TEAS)
+        else:
+            assert run(*argv).exit_code == 0
+        now = connection.execute(contents, [name]).fetchone()
+    assert now is not None
+    assert now[1] == (2 if program == "reindex" else 5)
 
 
 @pytest.mark.anyio

@@ -7,6 +7,7 @@ The file is read again for each request. Its members, all optional:
                 what it lists
     page        how many of these it lists in a page; all by default
     count       how many resources it lists in place of these, made when they are asked for, in pages
+    together    how many requests to read a resource it waits for, to answer them together; 1 by default
     texts       what resources say, by URI; `null` reads as a blob
     updated     the resources whose updates `announce` announces to those that have subscribed, in place of new lists
     settings    what it advertises of its searches
@@ -149,10 +150,18 @@ def take(message: dict[str, Any]) -> None:
         send(id=message["id"], result={"resultType": "complete", "content": []})
     else:
         result = answer(spec, method, params)
-        send(id=message["id"], result=result if spec.get("legacy") else {"resultType": "complete", **result})
+        full = {"id": message["id"], "result": result if spec.get("legacy") else {"resultType": "complete", **result}}
+        if method != "resources/read":
+            send(full)
+            return
+        READ.append(full)
+        if len(READ) >= spec.get("together", 1):
+            send(*READ)
+            READ.clear()
 
 
 STREAMS: dict[Any, dict[str, Any]] = {}
 SUBSCRIBED: set[str] = set()
+READ: list[dict[str, Any]] = []
 for line in sys.stdin:
     take(json.loads(line))

@@ -79,7 +79,7 @@ def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
         # Empty, so that references in a catalog file are never fetched.
         validator: Validator = kind(schema, registry=Registry())
         errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
-    except (SchemaError, Unresolvable) as error:
+    except (SchemaError, Unresolvable, RecursionError) as error:
         return [f"this tool's schema cannot be used: {error}"]
     places = [".".join(map(str, error.absolute_path)) or "arguments" for error in errors]
     return [f"{where}: {error.message}" for where, error in zip(places, errors, strict=True)][:_MAX_COMPLAINTS]

@@ -15,15 +15,17 @@ More members are optional:
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 from mcp_types import CallToolResult, Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import from_json
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.validation import validation_problem
 
@@ -109,14 +111,22 @@ def parsed(text: str) -> Any:
 
     Raises:
         ValueError: It is not JSON, or contains what no message can: NaN, an infinity, or half a surrogate pair.
+        RecursionError: It is nested more deeply than clients read.
     """
 
-    def refuse(constant: str) -> None:
+    def refuse(constant: str) -> NoReturn:
         raise ValueError(constant)
 
-    value = json.loads(text, parse_constant=refuse)
-    if "\\u" in text:  # only an escape can be half a pair
-        json.dumps(value, ensure_ascii=False).encode()
+    def finite(number: str) -> float:
+        return exact if math.isfinite(exact := float(number)) else refuse(number)
+
+    value = json.loads(text, parse_constant=refuse, parse_float=finite)
+    try:
+        from_json(f"[[[{text}]]]")  # as in a page of `tools/list`
+    except ValueError as error:
+        if "recursion" in str(error):
+            raise RecursionError(str(error)) from None
+        raise
     return value
 
 

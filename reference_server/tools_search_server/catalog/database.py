@@ -64,7 +64,6 @@ _COMPARED: Final = 20
 _ATTEMPTS: Final = 3
 """How often to try a request that coincides with changes of the catalog."""
 
-_LOCAL: Final = "local"
 _OTHERS: Final = "others"
 _LISTED = """
     select catalog.revision, catalog.generation, tool.id, tool.definition
@@ -120,7 +119,7 @@ def _groups(tool: Tool, callers: list[str], all_callers: int) -> list[str]:
     versions = [version for version in SUPPORTED_PROTOCOL_VERSIONS if wire_form(tool, version) is not None]
     if len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS) and len(callers) == all_callers:
         return []
-    return [f"{version} {caller}" for version in versions for caller in (_LOCAL, *callers)]
+    return [f"{version} {caller}" for version in versions for caller in callers]
 
 
 def _label(token: str) -> str:
@@ -151,12 +150,10 @@ class _Revision:
 
     def groups_of(self, ctx: Ctx) -> list[str]:
         """Return the groups of the caller of `ctx`."""
-        return self.groups(ctx.protocol_version, None if ctx.request is None else ctx.request.headers)
+        return self.groups(ctx.protocol_version, {} if ctx.request is None else ctx.request.headers)
 
-    def groups(self, protocol_version: str, headers: Mapping[str, str] | None) -> list[str]:
-        """Return the groups of a caller who sends these headers, or is on stdio."""
-        if headers is None:
-            return [f"{protocol_version} {_LOCAL}"]
+    def groups(self, protocol_version: str, headers: Mapping[str, str]) -> list[str]:
+        """Return the groups of a caller who sends these headers; none on stdio."""
         label = _label(bearer_token(headers) or "")
         return [f"{protocol_version} {label if label in self.callers else _OTHERS}"]
 

@@ -155,6 +155,8 @@ class SharedIndex:
         """The gateway's tools at the last update."""
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
         """The catalog and the gateway's tools when the index last had all of them."""
+        self._has_own_definitions = True
+        """Whether it had them as this gateway lists them, rather than as another one does."""
         self._answered = -math.inf
         """Time of the last answered search."""
         self._rests_until = -math.inf
@@ -171,8 +173,8 @@ class SharedIndex:
     async def rank(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
         """Return every tool of `view` that matches `query`, best first, and whether the index is up to date.
 
-        If it lacks new tools, because the database refuses writes or another replica takes long to write, these are
-        found if the matching floor requires it.
+        If it lacks new tools, because the database refuses writes or another replica takes long to write, or has other
+        definitions from a replica whose servers differ, these are found if the matching floor requires it.
 
         Raises:
             MCPError: -32603, the database is not available, or was not a moment ago.
@@ -251,14 +253,14 @@ class SharedIndex:
         """
         now = Partition(self._gateway).name_of(self._catalog), self._gateway.tools
         if not was_changed and self._has(now):
-            return True
+            return self._has_own_definitions
         is_empty = self._contents.generation is None
         with anyio.move_on_after(_ANSWER_SECONDS if is_empty else _PATIENCE_SECONDS):
             if (earlier := self._update) is not None:  # which may have begun before the change
                 await earlier.result()
             if was_changed or not self._has(now):
                 return await (self._update or self._begin_update()).result()
-            return True
+            return self._has_own_definitions
         return False
 
     def _has(self, tools: tuple[str, Mapping[str, ExposedTool]]) -> bool:
@@ -283,7 +285,7 @@ class SharedIndex:
             update.end(ended)
 
     async def _write_missing(self) -> bool:
-        """Write the tools that the index lacks. Return whether it has all of them."""
+        """Write the tools that the index lacks. Return whether it has all of them, as the gateway lists them."""
         gateway, partition = self._gateway, Partition(self._gateway)
         now = partition.name_of(self._catalog), gateway.tools
         servers = frozenset(upstream.name for upstream in gateway.upstreams)
@@ -315,7 +317,9 @@ class SharedIndex:
                     raise
                 return self._refused(reason)
         self._written = now
-        return True
+        stored = self._contents.tools
+        self._has_own_definitions = all(stored.get(name) == own.stored for name, own in self._indexed.items())
+        return self._has_own_definitions
 
     def _refused(self, reason: str) -> bool:
         logger.warning("the index lacks new tools, which cannot be written: %s", reason)

@@ -3,6 +3,9 @@
 It uses a separate connection with a small message limit, which is open only while there is something to read. So a
 resource of gigabytes, an endless one, or one that crashes its server costs that connection, and never a caller's
 request. A resource that cost a connection is not read again.
+
+It reads a few resources at a time, since most servers are slow to answer rather than busy. If the connection ends
+meanwhile, it reads one at a time from then on, which shows the resource that is to blame.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -41,6 +44,9 @@ _MAX_CHARS: Final = 64 * 1024
 
 _MAX_ALL_CHARS: Final = 16 * 1024 * 1024
 """Maximum characters to keep for all of a server's resources."""
+
+_AT_ONCE: Final = 4
+"""Resources to read at a time, until that costs the connection."""
 
 _READ_SECONDS: Final = 5
 """Time limit for one resource."""
@@ -100,8 +106,9 @@ class ResourceTexts:
         self._changed = anyio.Event()
         self._read_as: dict[str, Resource] = {}
         """The resources that have been read, as listed at that time."""
-        self._reading: str | None = None
-        """The resource being read."""
+        self._reading: Sequence[str] = ()
+        """The resources being read."""
+        self._at_once = _AT_ONCE
         self._is_late = False
         """Whether the last lost connection was due to a timeout."""
         self._harmful: set[str] = set()
@@ -116,7 +123,7 @@ class ResourceTexts:
 
     def note_update(self, uri: str) -> None:
         """Note that a resource might have changed. It is read again soon."""
-        if uri in self._read_as or uri == self._reading:
+        if uri in self._read_as or uri in self._reading:
             self._updated.add(uri)
             if self._pause is not None:
                 self._pause.deadline = min(self._pause.deadline, self._rests_until)
@@ -169,21 +176,27 @@ class ResourceTexts:
         }
         readable = [uri for uri, resource in listed.items() if _may_have_text(resource)]
         wanted = deque(uri for uri in readable[:_MAX_RESOURCES] if uri not in self._read_as | self._failures)
+        self._at_once = _AT_ONCE
         losses, reason = 0, f"only {_MAX_ALL_CHARS} characters of a server are kept"
         with anyio.move_on_after(_ALL_SECONDS) as scope:
             while wanted:
                 if losses > _MAX_LOSSES:
                     reason = f"{losses} others cost the connection"
                     break
-                self._reading = None
+                self._reading, self._is_late = (), False
                 ended = await self._connection(partial(self._read_all, wanted, listed)).run()
-                if self._reading is None:  # everything is read, or the server cannot be reached again
+                if not self._reading:  # everything is read, or the server cannot be reached again
                     reason = ended if wanted else reason
                     break
-                # The connection ended while this one was being read.
-                self._harmful.add(self._reading)
-                self._failures[self._reading] = f"it took more than {_READ_SECONDS} s" if self._is_late else ended
-                losses, self._is_late = losses + 1, False
+                # The connection ended while these were being read.
+                if len(self._reading) > 1:
+                    self._at_once = 1
+                    wanted.extendleft(reversed(self._reading))
+                    continue
+                self._harmful.update(self._reading)
+                why = f"it took more than {_READ_SECONDS} s" if self._is_late else ended
+                self._failures |= dict.fromkeys(self._reading, why)
+                losses += 1
         reason = f"reading took more than {_ALL_SECONDS} s" if scope.cancelled_caught else reason
         self._log_unread(readable, reason)
 
@@ -212,21 +225,23 @@ class ResourceTexts:
         size = sum(map(len, texts.values()))
         try:
             while wanted and size < _MAX_ALL_CHARS:
-                uri = self._reading = wanted.popleft()
-                size -= len(texts.pop(uri, ""))
+                uris = self._reading = [wanted.popleft() for _ in range(min(self._at_once, len(wanted)))]
+                read: dict[str, str] = {}
                 try:
-                    result = await raw_request(client, "resources/read", {"uri": uri}, seconds=_READ_SECONDS)
-                except MCPError as error:
-                    self._is_late = timed_out(error)
-                    if self._is_late or connection_ended(error):
-                        return
-                    # Without the URI, which would make a reason of its own for each.
-                    self._failures[uri] = explained(error).replace(uri, "…")
-                    result = {}
-                if text := _text_of(result):
-                    texts[uri] = text
-                    size += len(text)
-                self._reading, self._read_as[uri] = None, listed[uri]
+                    async with anyio.create_task_group() as tasks:
+                        for uri in uris:
+                            tasks.start_soon(self._read, client, uri, read)
+                finally:
+                    for uri in filter(read.__contains__, uris):
+                        if size >= _MAX_ALL_CHARS:
+                            break
+                        size += len(read[uri]) - len(texts.pop(uri, ""))
+                        self._read_as[uri] = listed[uri]
+                        if read[uri]:
+                            texts[uri] = read[uri]
+                    self._reading = [uri for uri in uris if uri not in read]
+                if self._reading:
+                    return
                 # Each new object causes all of it to be indexed again, so publish only after doublings.
                 if len(texts) >= 2 * max(len(self.texts), _FEW):
                     self.texts = dict(texts)
@@ -234,6 +249,20 @@ class ResourceTexts:
                 wanted.clear()
         finally:
             self._keep(texts)
+
+    async def _read(self, client: Client, uri: str, read: dict[str, str]) -> None:
+        """Add the text of a resource to `read`, unless it costs the connection. It is empty if there is none."""
+        try:
+            result = await raw_request(client, "resources/read", {"uri": uri}, seconds=_READ_SECONDS)
+        except MCPError as error:
+            if timed_out(error):
+                self._is_late = True
+            elif not connection_ended(error):
+                # Without the URI, which would make a reason of its own for each.
+                self._failures[uri] = explained(error).replace(uri, "…")
+                read[uri] = ""
+        else:
+            read[uri] = _text_of(result)
 
     def _keep(self, texts: Mapping[str, str]) -> None:
         if texts != self.texts:  # the same object as long as nothing changes: the index depends on it
