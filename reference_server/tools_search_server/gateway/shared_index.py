@@ -95,11 +95,11 @@ _WRITING: Final[Mapping[str, Any]] = {
 """Connection timeouts for writes, which must not hang if the database is unreachable."""
 
 _WAITING: Final = (
-    "set local lock_timeout = '5s'; "
+    "set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = '30s'; "
     "set local tcp_keepalives_idle = 5; set local tcp_keepalives_interval = 2; set local tcp_keepalives_count = 3"
 )
-"""Settings of a transaction that writes. Without keepalives, the database would hold the lock for hours after the
-replica's machine is gone."""
+"""Settings of a transaction that writes. Without them, the database would hold the lock for hours after the replica's
+machine is gone, or while it is paused."""
 
 _REVISION: Final = "select revision from tools_search.catalog where name = %s"
 

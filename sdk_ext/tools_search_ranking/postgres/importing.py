@@ -62,6 +62,8 @@ _MOST_QUOTED: Final = 100
 """Maximum number of characters of a name in an error."""
 
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
+_NOT_FROZEN: Final[LiteralString] = "set local idle_in_transaction_session_timeout = '30s'"
+"""Ends an update whose program is frozen, as on a paused machine, because others wait for its lock."""
 
 _COPIED: Final[LiteralString] = (
     "set local client_encoding = 'UTF8'; "  # of the texts that are copied
@@ -385,6 +387,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         raise _same_name(repeated[0])
     with connection.transaction():
         connection.execute(WITHOUT_TIME_LIMITS)
+        connection.execute(_NOT_FROZEN)
         generation, _, last_tool, last_term = _locked(connection, catalog)
         names = {*removed, *added_names}
         connection.execute(_COPIED)
@@ -413,9 +416,11 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
             [generation, [hashlib.sha256(name).digest() for name in names]],
         )
     ]
+    if not tools:  # the database does not end a connection that is idle after an empty pipeline
+        return
     values = {"generation": generation, "tools": tools, "bits": BLOCK_BITS, "ids": (1 << ID_BITS) - 1}
     with connection.pipeline():  # the catalog is locked meanwhile
-        for statement in _REMOVING if tools else ():
+        for statement in _REMOVING:
             connection.execute(statement, values)
 
 

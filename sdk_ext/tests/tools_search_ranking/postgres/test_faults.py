@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any, LiteralString
 
 import anyio
@@ -34,6 +35,7 @@ from tools_search_ranking.postgres import (
     UnavailableError,
     UnreachableError,
     import_catalog,
+    importing,
     migrate,
     reindex_catalog,
     update_catalog,
@@ -478,6 +480,30 @@ def test_time_limits_of_a_role_do_not_end_what_writes_a_whole_catalog(cluster: C
                     assert connection.execute("select current_setting(%s)", [limit]).fetchone() == ("100ms",)
         finally:
             owner.execute("alter role postgres reset all")
+
+
+def test_an_update_whose_program_is_frozen_gives_way_to_the_next_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    holds, continues = Event(), Event()
+    known_terms = importing._known_terms  # pyright: ignore[reportPrivateUsage]
+
+    def frozen(*arguments: Any) -> dict[str, int]:
+        if not holds.is_set():
+            holds.set()
+            assert continues.wait(_SECONDS)
+        return known_terms(*arguments)
+
+    monkeypatch.setattr(importing, "_known_terms", frozen)
+    monkeypatch.setattr(importing, "_NOT_FROZEN", "set local idle_in_transaction_session_timeout = '200ms'")
+    with ThreadPoolExecutor() as executor:
+        try:
+            first = executor.submit(_updated, cluster.address())
+            assert holds.wait(_SECONDS)
+            executor.submit(_updated, cluster.address()).result(_SECONDS)
+            assert _names(cluster.address(), "newer") == {"newer_0"}
+        finally:
+            continues.set()
+        with pytest.raises(errors.IdleInTransactionSessionTimeout):
+            first.result(_SECONDS)
 
 
 def test_an_import_whose_source_fails_while_the_database_writes_leaves_what_was_there(cluster: Cluster):
