@@ -70,3 +70,12 @@ async def test_an_empty_cursor_is_tried_with_other_queries_in_generated_sequence
     (result,) = run.results
     assert result.status == "fail"
     assert "a cursor of another query got a result" in result.message
+
+
+@pytest.mark.anyio
+async def test_answers_that_are_broken_otherwise_each_time_are_no_effect_of_a_search(
+    target: Callable[..., tuple[str, ...]], judge: Judge
+):
+    argv = target("miniature", "--http", "--tools-alone", "--fault", "calls-are-no-json")
+    run = await judge("any-sequence", http_argv=argv, era=MODERN)
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")]

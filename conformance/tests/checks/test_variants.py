@@ -106,6 +106,12 @@ async def test_a_cursor_that_expires_during_refused_searches_is_no_effect_of_the
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 
 
+async def test_a_cursor_that_expires_during_another_search_is_no_effect_of_it(target: Command, judge: Judge):
+    expire = target("miniature", "--variant", "cursors-expire-during-searches")
+    run = await judge("any-sequence", argv=expire, era=MODERN)
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")]
+
+
 @pytest.mark.parametrize(
     ("variant", "checks"),
     [

@@ -59,6 +59,12 @@ def _undeclared(hidden: Callable[[_Undeclared, Json], bool]) -> type[Client]:
 undeclared_with_cursor = _undeclared(lambda _, params: "cursor" in params)
 undeclared_with_limit = _undeclared(lambda _, params: "limit" in params)
 undeclared_where_long = _undeclared(lambda _, params: len(params.get("query", "")) > 500)
+undeclared_where_not_ascii = _undeclared(lambda _, params: not params.get("query", "").isascii())
+undeclared_beyond16_bits = _undeclared(lambda _, params: max(params.get("query", "")) > "\uffff")
+undeclared_where_limit_is_large = _undeclared(lambda _, params: params.get("limit", 0) > 50)
+undeclared_where_limit_is_one = _undeclared(lambda _, params: params.get("limit") == 1)
+undeclared_where_cursor_is_long = _undeclared(lambda _, params: len(params.get("cursor", "")) > 500)
+undeclared_where_cursor_is_empty = _undeclared(lambda _, params: params.get("cursor") == "")
 undeclared_later = _undeclared(lambda client, _: client.searched > 30)
 undeclared_for_users = _undeclared(lambda client, _: client.user != "")
 undeclared_without_settings = _undeclared(lambda client, _: not client.settings)
@@ -532,6 +538,23 @@ class SettingsAroundStrict(Client):
     def counts(self, held: Any) -> bool:
         around = self.settings or {}  # which still are those of the whole server
         return super().counts(held) and isinstance(around.get("maxLimit", 1), int)
+
+
+class UndeclaredOnceKept(_Undeclared):
+    """What was kept for its time is requested again without a declaration."""
+
+    def hides(self, params: Json) -> bool:
+        return f"None {self.key(params)}" in self.kept or f"{self.user!r} {self.key(params)}" in self.kept
+
+
+class SettingsOfContentsStrict(Client):
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and isinstance(held.get("contents", False), bool)
+
+
+class SettingsOfUnlistedStrict(Client):
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and isinstance(held.get("unlisted", False), bool)
 
 
 class UndeclaredWhereItRefreshes(Client):

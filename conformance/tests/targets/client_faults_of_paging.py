@@ -168,6 +168,14 @@ class RefusedCursorEnds(Client):
         return tools
 
 
+class RefusedCursorKeepsCachedPages(Client):
+    """Of the cached pages before a refused cursor, only the first is dropped."""
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept = {key: page for key, page in self.kept.items() if '"cursor"' in key}
+        return self.all_pages(query, again=True)
+
+
 class RefusedCursorAddsPages(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         return tools + self.all_pages(query, again=True)
@@ -527,6 +535,14 @@ class AsksTwiceForEachPage(Client):
         return super().page(params)
 
 
+class AsksTwiceForEachOfFivePages(StopsAfterFivePages):
+    """Breaks no rule: it takes the answer that comes first."""
+
+    def page(self, params: Json) -> Json:
+        super().page(params)
+        return super().page(params)
+
+
 class AsksTwiceForEachFirstPage(Client):
     """Breaks no rule: a search that is sent again before any cursor was refused does not start over."""
 
@@ -553,3 +569,18 @@ class EmptyPageAfterAFullOneEnds(Client):
 class QueryTrimmedWhereLimited(ReadsOn):
     def next_params(self, query: str, cursor: str) -> Json:
         return super().next_params(query.strip(), cursor)
+
+
+class BlankCursorEnds(Client):
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or (page["nextCursor"] != "" and not page["nextCursor"].strip())
+
+
+class CircleByBeginnings(Client):
+    """Takes a cursor for one that it followed before if both begin alike."""
+
+    def came_before(self, cursor: str, cursors: list[str]) -> bool:
+        return cursor[:64] in {each[:64] for each in cursors}
+
+    def in_a_circle(self) -> None:
+        """Keep what was found, as it may."""

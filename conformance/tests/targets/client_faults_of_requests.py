@@ -9,7 +9,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -46,6 +46,9 @@ query_cut_by_bytes_with_cursor = _with_cursor(lambda query: query.encode()[:2048
 query_cut_after_many_words_with_cursor = _with_cursor(lambda query: " ".join(query.split(" ")[:256]))
 query_unescaped_with_cursor = _with_cursor(html.unescape)
 query_unquoted_with_cursor = _with_cursor(lambda query: query.strip('"'))
+query_without_noncharacters = _with_cursor(lambda query: re.sub("[\ufdd0-\ufdef\ufffe\uffff]", "", query))
+query_with_turkish_letters_alike = _with_cursor(lambda query: re.sub("[\u0130\u0131]", "i", query))
+query_unescaped_twice = _with_cursor(lambda query: query.replace("\\\\", "\\").replace("$$", "$"))
 query_read_as_a_template = _with_cursor(lambda query: query.replace("$&", "query"))
 
 
@@ -65,6 +68,7 @@ cursor_unescaped = _with_cursor(None, html.unescape)
 cursor_cut = _with_cursor(None, lambda cursor: cursor[:255])
 cursor_cut_after_eight_thousand = _with_cursor(None, lambda cursor: cursor[:8192])
 cursor_trimmed = _with_cursor(None, str.strip)
+cursor_with_single_spaces = _with_cursor(None, lambda cursor: re.sub("  +", " ", cursor))
 cursor_line_ends_normalized = _with_cursor(None, lambda cursor: cursor.replace("\r\n", "\n"))
 cursor_normalized = _with_cursor(None, lambda cursor: unicodedata.normalize("NFC", cursor))
 cursor_percent_encoded = _with_cursor(None, quote)
@@ -180,6 +184,11 @@ class LimitZero(Client):
 class IdsBroken(Client):
     def next_id(self) -> Any:
         return super().next_id() + 0.5
+
+
+class IdsUsedAgainAtOnce(Client):
+    def next_id(self) -> Any:
+        return 7 if self.era == MODERN else super().next_id()
 
 
 class IdsUsedAgain(Client):
@@ -636,6 +645,29 @@ class ParamHeadersOfNobodysSearches(Client):
         page = super().page(params)
         self.found = before if self.user else self.found
         return page
+
+
+class DefinitionsOfWholeSearchesOnly(Client):
+    def kept_pages(self, tools: list[Json]) -> list[Json]:
+        for tool in tools:
+            self.found.pop(tool["name"], None)
+        return tools
+
+
+class LimitOfWhatIsLeft(Client):
+    """After a page, it asks for as many tools as are still wanted, even if there were too many."""
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        self.last = Json()
+        tools = super().search(query, limit)
+        if limit is not None and "nextCursor" in self.last and (left := limit - len(self.last["tools"])):
+            with suppress(RefusedError, InvalidError):
+                self.page({"query": query, "limit": left, "cursor": self.last["nextCursor"]})
+        return tools
+
+    def page(self, params: Json) -> Json:
+        self.last = super().page(params)
+        return self.last
 
 
 class DefinitionsOfTheLastHundred(Client):

@@ -445,3 +445,15 @@ class BusyWithMoreMembersIsListed(Client):
         if isinstance(error, RefusedError) and super().is_busy(error) and not self.is_busy(error):
             return self.ranked(query, self.listed())
         return super().instead(error, query)
+
+
+class BusyWithAFractionIsListed(Client):
+    """Takes a wait of 20.0 milliseconds for none."""
+
+    def is_busy(self, error: RefusedError) -> bool:
+        return super().is_busy(error) and isinstance(error.data["retryAfterMs"], int)
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and super().is_busy(error) and not self.is_busy(error):
+            return self.ranked(query, self.listed())
+        return super().instead(error, query)

@@ -185,8 +185,10 @@ class Client:
             try:
                 page = self.page(params)
             except RefusedError as error:
-                if "cursor" not in params or error.code != -32602 or again:
+                if "cursor" not in params or (again and error.code == -32602):
                     raise
+                if error.code != -32602:
+                    return self.kept_pages(tools)
                 return self.cursor_refused(query, tools)
             tools += page["tools"]
             if self.is_last(page):
@@ -209,6 +211,10 @@ class Client:
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         self.kept.clear()
         return self.all_pages(query, again=True)
+
+    def kept_pages(self, tools: list[Json]) -> list[Json]:
+        """Return the tools of the pages before one that failed."""
+        return tools
 
     def page(self, params: Json) -> Json:
         key, kept = self.key(params), None

@@ -316,6 +316,18 @@ class ErrorNullInResults(Fault):
         return {"error": None, **outcome} if method == SEARCH else outcome
 
 
+class CallsAreNoJson(Fault):
+    """The answer to a call breaks off, sooner or later."""
+
+    calls = 0
+
+    def bytes(self, message: Json, data: bytes) -> bytes:
+        if b'"content": [' not in data:
+            return data
+        self.calls += 1
+        return b"{" + b" " * (self.calls // 3)
+
+
 class ErrorCodeAsText(Fault):
     def bytes(self, message: Json, data: bytes) -> bytes:
         return re.sub(rb'("error": {"code": )(-?[0-9]+)', rb'\1"\2"', data)

@@ -19,8 +19,6 @@ from .faults import EXTENSION_ID, Fault, Json, RefusalError
 from .miniature import LIST_PAGE, MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
 
 _NEAREST: Final = 6
-_LIFETIME: Final = 0.05
-"""How long a cursor holds, in seconds."""
 _IDENTIFIER: Final = re.compile("[A-Za-z][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
 
@@ -444,6 +442,9 @@ class CursorEmpty(Miniature):
 class CursorsExpire(CursorsHoldOnce):
     """Answers each cursor once, and within a twentieth of a second."""
 
+    lifetime = 0.05
+    """How long a cursor holds, in seconds."""
+
     def __init__(self, tools: list[Json], fault: Fault) -> None:
         super().__init__(tools, fault)
         self.issued: dict[str, float] = {}
@@ -454,9 +455,20 @@ class CursorsExpire(CursorsHoldOnce):
         return cursor
 
     def opened(self, cursor: str, purpose: str) -> str:
-        if time.monotonic() > self.issued.get(cursor, 0.0) + _LIFETIME:
+        if time.monotonic() > self.issued.get(cursor, 0.0) + self.lifetime:
             raise invalid("cursor", "not issued here, or no longer honored")
         return super().opened(cursor, purpose)
+
+
+@_variant("cursors-expire-during-searches")
+class CursorsExpireDuringSearches(CursorsExpire):
+    """Takes longer for two searches than it honors a cursor."""
+
+    lifetime = 0.15
+
+    def searched(self, params: Json) -> Json:
+        time.sleep(0.1)
+        return super().searched(params)
 
 
 @_variant("cursors-spent-for-good")

@@ -25,7 +25,7 @@ from tools_search_spec import METHOD
 from tools_search_conformance.checks.changes import changing, other_catalog
 from tools_search_conformance.checks.consistency import has_worked, queries_for_adapted, without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, key_in, params_of_use
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
@@ -138,7 +138,8 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
                 await by.server.search(query)
             last = await bench.server.ask(method, params) if search else asked[len(answers)]
             lasting = method != "tools/list" and last.result is not None  # list-unchanged judges listings
-            answers.append(without_times(last.result or {}) if lasting else last.describe())
+            told = last.describe() if last.replied else "no response"  # what is wrong with it may vary
+            answers.append(without_times(last.result or {}) if lasting else told)
             metas.append((last.result or {}).get("_meta") if lasting else _text_of_refusal(last))
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
@@ -328,17 +329,33 @@ async def _ask(bench: Bench, query: str, **more: Any) -> Exchange:
 
 
 async def _interrupted(bench: Bench, query: str, between: JsonObject | None, by: Bench | None = None) -> list[Exchange]:
-    """Send a search: its first pages, each after `between` (sent `by` a bench), and then a page without a limit."""
-    exchanges, params = list[Exchange](), {"query": query, "limit": 1}
+    """Send a search: its first pages, each after `between` (sent `by` a bench), and then a page without a limit.
+
+    If a cursor is refused that expires in this time anyway, return only the pages before it.
+    """
+    exchanges, params, began = list[Exchange](), {"query": query, "limit": 1}, anyio.current_time()
     for _ in range(1 + _CONTINUED):
         if between is not None:
             await (by or bench).server.search(between)
         exchanges.append(await bench.server.search(params))
+        refused = between is not None and "cursor" in params and exchanges[-1].error_code == INVALID_PARAMS
+        if refused and await _expires(bench, query, len(exchanges) - 1, anyio.current_time() - began):
+            return exchanges[:-1]
         cursor: Any = (exchanges[-1].result or {}).get("nextCursor")
         if not isinstance(cursor, str):
             break
         params = {"query": query, "limit": 1, "cursor": cursor}
     return [*exchanges, await bench.server.search({"query": query})]
+
+
+async def _expires(bench: Bench, query: str, pages: int, seconds: float) -> bool:
+    """Return whether the cursor after a number of pages is refused some seconds later, with no search in between."""
+    params: JsonObject = {"query": query, "limit": 1}
+    for _ in range(pages):
+        cursor = ((await bench.server.search(params)).result or {}).get("nextCursor")
+        params = {"query": query, "limit": 1, "cursor": cursor}
+    await anyio.sleep(seconds)
+    return (await bench.server.search(params)).error_code == INVALID_PARAMS
 
 
 def _names(exchange: Exchange) -> list[Any]:

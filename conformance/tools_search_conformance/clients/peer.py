@@ -114,6 +114,11 @@ class Peer:
         """Return whether a search for `query` has arrived and its answer is, or was, held back."""
         return any((as_object(message.get("params")) or {}).get("query") == query for message in self.waiting)
 
+    @property
+    def ids_apart(self) -> bool:
+        """Whether all requests whose answers are, or were, held back have different ids."""
+        return len({encode(message["id"]) for message in self.waiting}) == len(self.waiting)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until what the client has sent meets `condition`."""
         while not condition():

@@ -184,6 +184,16 @@ TOOLS: Final = (
 """An ordinary script's tools."""
 
 
+VARIED: Final = tuple(
+    (need.format(number) * (1 + number % 2 * 60), limit)
+    for number, (need, limit) in enumerate(
+        (need, limit)
+        for limit in (1, 3, 20, 100, 1000)
+        for need in ("keep {} books", "garder {} cahiers \u00e0 c\u00f4t\u00e9", "\U0001f4d6 {}")
+    )
+)
+"""Queries in several scripts, short or long, each with a limit."""
+
 MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
 """A large catalog's tools."""
 

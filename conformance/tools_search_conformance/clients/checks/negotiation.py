@@ -19,6 +19,7 @@ from tools_search_conformance.clients.script import (
     MANY,
     SETTINGS,
     TOOLS,
+    VARIED,
     HeldSearch,
     Pages,
     Script,
@@ -26,6 +27,7 @@ from tools_search_conformance.clients.script import (
     Troubled,
     found,
     refuses,
+    serves,
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHER_METHODS, OTHERS
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
@@ -35,7 +37,7 @@ from tools_search_conformance.wire.record import Exchange
 
 _COST: Final = 10
 """Each of these generated cases takes a connection."""
-_TIMES: Final = 15
+_CURSORS: Final = ("page2", "c" * 1000, "")
 _REFUSED: Final = "send a bicycle"
 _AT_ONCE: Final = ("fold a crane", "count the sheep")
 _NEED: Final = "dispatch a courier"
@@ -193,7 +195,8 @@ async def settings_malformed(bench: ClientBench) -> None:
     if bench.primitive.setting:
         others = {each.setting: True for each in OTHERS if each.setting != bench.primitive.setting}
         around = {"maxLimit": "fifty", "catalogSize": -1, "topics": 7, **others}
-        cases.insert(0, Undisguised({**around, bench.primitive.setting: SETTINGS}))
+        own = {**SETTINGS, "contents": "yes", "unlisted": None}
+        cases.insert(0, Undisguised({**around, bench.primitive.setting: own}))
     for malformed in bench.some(cases, 4):
         settings = malformed if isinstance(malformed, Undisguised) else {**SETTINGS, **malformed}
         case = f"the settings had {json.dumps(malformed)}"
@@ -328,9 +331,10 @@ async def never_probes_primitives(bench: ClientBench) -> None:
 @client_check(
     title="Every modern search declares the extension",
     sends="An ordinary modern peer to which the client sends everything that it can, including two concurrent "
-    "searches, a long query, many searches in a row, and one that is refused. Then a peer at the same address that is "
-    "too busy at first, later refuses a cursor and a call, and has four pages, one of them empty; and a peer with "
-    "empty settings. If the driver has `federation`, also two peers at once.",
+    "searches, short, long and non-ASCII queries with small and large limits, many in a row, and one that is refused. "
+    "Then a peer at the same address that is too busy at first, later refuses a cursor and a call, and has four pages, "
+    "one of them empty, with a long and an empty cursor; and a peer with empty settings, whose results may be cached "
+    "for a moment. If the driver has `federation`, also two peers at once.",
     passes="Each `tools/search` has an object at the extension identifier in `extensions` of the client capabilities.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -343,22 +347,24 @@ async def declares_in_every_request(bench: ClientBench) -> None:
     scripts = {
         "an ordinary server": ordinary,
         "a server that refuses some": Script(
-            search=Troubled(Pages(*([each] for each in TOOLS[:2]), (), TOOLS[3:4])), refuses={"tools/call": -32020}
+            search=Troubled(Pages(*([each] for each in TOOLS[:2]), (), TOOLS[3:4], cursors=_CURSORS)),
+            refuses={"tools/call": -32020},
         ),
-        "a server without settings": Script(search=pages, settings={}),
+        "a server without settings": Script(search=serves(found(TOOLS[0], ttlMs=1)), settings={}),
     }
     for case, script in scripts.items():
         async with bench.connected(script, address=address) as session:
             await session.search_all("keep the books")
             with suppress(NoDriverFeatureError):  # a one-shot client does one thing
                 await session.search("dispatch a courier", limit=3)
+                await session.search_all("keep the books")
                 if script.refuses:
                     await session.ask("call", name=TOOLS[0]["name"], arguments={})
                 if script is ordinary:
                     await session.do_everything("keep the books")
                     await _search_at_once(bench, session, held)
-                    for number in range(_TIMES):
-                        await session.search(f"keep {number} books" * (1 + number % 2 * 60), limit=3)
+                    for query, limit in VARIED:
+                        await session.search(query, limit)
                     for need in (_REFUSED, "keep the books"):
                         await session.search(need, limit=3)
             if script.settings:  # a client may list where the number of tools is not stated

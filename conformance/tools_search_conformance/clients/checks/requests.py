@@ -21,8 +21,10 @@ from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
     MANY,
     TOOLS,
+    VARIED,
     HeldSearch,
     Pages,
+    RefusalError,
     Reply,
     Script,
     SwitchedSearch,
@@ -76,8 +78,8 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 @client_check(
     title="Every request has its own id",
     sends="A peer that is too busy for the first search and refuses the first cursor; the client searches two pages,"
-    " and then once more, or many times on a legacy connection.",
-    passes="Each id is a string or an integer; on a legacy connection, no two requests have the same id.",
+    " and then once more, or many times on a legacy connection. If the driver has `concurrent`, two searches at once.",
+    passes="Each id is a string or an integer; no two requests at once, or on a legacy connection, have the same id.",
 )
 async def request_ids(bench: ClientBench) -> None:
     async with bench.connected(Script(search=Troubled(Pages(TOOLS[:2], TOOLS[2:4])))) as session:
@@ -95,12 +97,27 @@ async def request_ids(bench: ClientBench) -> None:
             repeated = bench.cell.era == LEGACY and (type(number), number) in used
             session.expect(not repeated, f"{shown}, which another request already had", exchange)
             used.append((type(number), number))
+    await bench.where_named("concurrent", _expect_ids_apart_at_once)
+
+
+async def _expect_ids_apart_at_once(bench: ClientBench) -> None:
+    searching = HeldSearch(dict.fromkeys(_WORDS, found()))
+    async with bench.connected(Script(search=searching)) as session:
+        for word in _WORDS:
+            await session.begin(word, word)
+        apart = session.peer.ids_apart
+        for word in _WORDS:
+            searching.release(word)
+        await bench.until(session.peer, lambda: len(session.peer.searches) == len(_WORDS), seconds=10)
+        session.expect(apart, f"two searches had the id {json.dumps(session.peer.waiting[0]['id'])[:100]} at once")
+        for word in _WORDS:
+            await session.ask("await", of=word)
 
 
 @client_check(
     title="Every search has valid params",
-    sends="An ordinary peer; the client searches two pages, once with a limit and once without. Then a peer that is too"
-    " busy for the first search and refuses the first cursor.",
+    sends="An ordinary peer; the client searches two pages, with limits from 1 to 1,000 and without one. Then a peer"
+    " that is too busy for the first search and refuses the first cursor.",
     passes="`query` is a string that is not blank; `limit` is an integer of at least 1, or absent; `cursor` was issued"
     " by the peer, or is absent.",
     methods=EVERY_METHOD,
@@ -113,6 +130,8 @@ async def request_params(bench: ClientBench) -> None:
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
             await session.search("dispatch a courier", limit=3)
             await session.search("brew a pot of coffee")
+            for need, most in VARIED:
+                await session.search(need, most)
             await session.search_all(searching.switch(troubled))
             await session.search(searching.switch(troubled), limit=3)
         session.require_search()
@@ -313,10 +332,10 @@ def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
     "header, and after a search with a limit. The arguments are of each type, `false`, 0, a large integer, `null`, "
     "omitted for a default, inside an object, under a name with a dot, and text that is empty, has leading and "
     "trailing spaces or control characters, or looks encoded. Then calls after a search that finds many other tools, "
-    "after a list change, after searches in which it has another header and none, after one that may be answered from "
-    "a cache, and after a search by which the client learns another header when a call gets error -32020. If the "
-    "driver has `authorization`, also for another user; if it has `federation`, with two servers that have a tool of "
-    "that name.",
+    "after a list change, after searches in which it has another header and none, after one whose second page fails, "
+    "after one that may be answered from a cache, and after a search by which the client learns another header when a "
+    "call gets error -32020. If the driver has `authorization`, also for another user; if it has `federation`, with "
+    "two servers that have a tool of that name.",
     passes="The call has `Mcp-Param-*` headers with the values of the given arguments, in base64 if they are not "
     "printable ASCII, have leading or trailing spaces, or look encoded. A client that lists in between, so that the "
     "listed definition decides, is not judged.",
@@ -374,6 +393,7 @@ async def http_param_headers(bench: ClientBench) -> None:
                 judged |= _expect_headers(bench, session.peer, arguments, after)
     judged |= await _expect_headers_of_latest(bench, marked, outdated)
     judged |= await _expect_headers_once_refreshed(bench, marked, outdated)
+    judged |= await _expect_headers_of_kept_page(bench, marked, outdated)
     bench.applies(judged, "the client lists before it calls, so the listed definition decides")
     scripts = {name: Script(search=serves(found(each))) for name, each in (("a", marked), ("b", outdated))}
 
@@ -423,6 +443,23 @@ async def _expect_headers_once_refreshed(bench: ClientBench, before: JsonObject,
         await session.search_all("ask a region")
         await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
         return _expect_headers(bench, session.peer, _ARGUMENTS[0], "found with another definition after error -32020")
+
+
+async def _expect_headers_of_kept_page(bench: ClientBench, marked: JsonObject, listed: JsonObject) -> bool:
+    """Expect the headers of a definition that came before a page that failed, if the client keeps what it has."""
+    if bench.options.one_shot:
+        return False
+
+    def search(params: JsonObject) -> Reply:
+        if "cursor" in params:
+            raise RefusalError(-32603, "out of order")
+        return found(marked, cursor="page2")
+
+    async with bench.connected(Script(search=search, tools=(listed,))) as session:
+        if "ask_region" not in (await session.search_all("ask a region")).names:
+            return False
+        await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
+        return _expect_headers(bench, session.peer, _ARGUMENTS[0], "found on a page before one that failed")
 
 
 @client_check(

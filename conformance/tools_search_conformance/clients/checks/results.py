@@ -282,9 +282,9 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
 @client_check(
     title="If the server is too busy, the client does not list all tools instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
-    f"`data.retryAfterMs` next to another member, once with 0, once with {_LONG_MS}, and once with an hour; they "
-    "advertise a large catalog, then a small one. On a modern connection over HTTP, also with status 429 and 503, with "
-    "that error and with a proxy's text in its place. The client searches for several needs.",
+    f"`data.retryAfterMs` next to another member, once with 0, {float(_RETRY_AFTER_MS)} and {_LONG_MS}, and once with "
+    "an hour; they advertise a large catalog, then a small one. On a modern connection over HTTP, also with status 429 "
+    "and 503, with that error and with a proxy's text in its place. The client searches for several needs.",
     passes="The client sends no `tools/list` after such an error. When it searches again is not judged.",
     methods=EVERY_METHOD,
 )
@@ -298,7 +298,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
         bench.require(searched, f"the client did not send {bench.method}", session.latest)
         bench.applies(not listed, "the client also lists the tools of a server that is not busy")
         large = settings is SETTINGS
-        busy = [_Busy(), _Busy(later=True), _Busy(after=0)]
+        busy = [_Busy(), _Busy(later=True), _Busy(after=0), _Busy(after=float(_RETRY_AFTER_MS))]
         busy += [_Busy(times=1, after=_LONG_MS)] * (large and not bench.primitive.setting and bench.cell.era == MODERN)
         busy += [_Busy(times=1, after=_HOUR)] * (large and not bench.primitive.setting)
         if bench.cell.is_modern_http and large:
@@ -327,7 +327,7 @@ class _Busy:
     times: int = _BUSY
     later: bool = False
     status: int | None = None
-    after: int = _RETRY_AFTER_MS
+    after: float = _RETRY_AFTER_MS
     proxy: bool = False
     """Whether a proxy answers in the server's place, without an error in JSON."""
 

@@ -118,8 +118,7 @@ async def responses_matched(bench: ClientBench) -> None:
     for strays in ((), (_STRAY,)) if bench.cell.transport == "stdio" else ((),):
         searching = _held_search(*strays)
         async with bench.connected(Script(search=searching)) as session:
-            await session.begin("first", _FIRST)
-            await session.begin("second", _SECOND)
+            await _begin_both(bench, session)
             searching.release(_SECOND)
             await bench.until(session.peer, lambda: bool(session.peer.searches), seconds=10)
             searching.release(_FIRST)
@@ -143,7 +142,7 @@ async def cancel_tells_server(bench: ClientBench) -> None:
     await bench.require_features("concurrent", "cancel")
     searching = _held_search()
     async with bench.connected(Script(search=searching)) as session:
-        await _cancel_first_of_two(session)
+        await _cancel_first_of_two(bench, session)
         searching.release(_SECOND)
         await session.ask("await", of="second")
         await session.ask("list_tools")  # so that every message before it on this connection has arrived
@@ -192,7 +191,7 @@ async def cancel_that_one_only(bench: ClientBench) -> None:
     await bench.require_features("concurrent", "cancel")
     searching = _held_search()
     async with bench.connected(Script(search=searching)) as session:
-        await _cancel_first_of_two(session)
+        await _cancel_first_of_two(bench, session)
         await _wait_for_cancellation(bench, session.peer)
         searching.release(_FIRST)
         searching.release(_SECOND)
@@ -207,9 +206,14 @@ async def cancel_that_one_only(bench: ClientBench) -> None:
         session.expect(not others, message, session.evidence)
 
 
-async def _cancel_first_of_two(session: Session) -> None:
+async def _begin_both(bench: ClientBench, session: Session) -> None:
     await session.begin("first", _FIRST)
     await session.begin("second", _SECOND)
+    bench.applies(session.peer.ids_apart, "both searches have the same id; see request-ids")
+
+
+async def _cancel_first_of_two(bench: ClientBench, session: Session) -> None:
+    await _begin_both(bench, session)
     await session.ask("cancel", of="first")
 
 
