@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -46,7 +47,17 @@ _LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 _DEADLINE: Final = 30.0
 """In seconds. Long, because a command might have to start every server first."""
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
+
+class FiniteRange(click.FloatRange):
+    """A range of finite numbers. Click itself takes NaN to be in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{value!r} is not a finite number.", param, ctx)
+
+
+SECONDS: Final = FiniteRange(min=0, min_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +113,14 @@ class ServerSelection:
 
 call_timeout_option = click.option(
     "--call-timeout",
-    type=_SECONDS,
+    type=SECONDS,
     metavar="SECONDS",
     help="How long a tool can run without reporting progress. Default: `call_timeout` in the configuration, or 120.",
 )
 
 least_confidence_option = click.option(
     "--least-confidence",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     metavar="SHARE",
     help="When this client ranks, leave out tools less likely to fit than this. Default: `tool_discovery` in the "
     "configuration, or 0.02.",
@@ -151,7 +162,7 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--timeout",
-        type=_SECONDS,
+        type=SECONDS,
         metavar="SECONDS",
         help="How long to wait for the slowest server. Default: `deadline` in the configuration, or 30.",
     ),

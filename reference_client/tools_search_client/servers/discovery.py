@@ -63,7 +63,9 @@ from tools_search_client.errors import (
     ServerError,
     ServerRefusedError,
     ServerUnavailableError,
+    require_count,
     require_kind,
+    require_times,
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
@@ -255,6 +257,10 @@ class DiscoveryOptions:
 
     authorization: Callable[[], str] | None = None
     """Returns the name of the current authorization. Answers that a server marks private are only reused for it."""
+
+    def __post_init__(self) -> None:
+        require_times(self, "request_timeout", "call_timeout")
+        require_times(self, "listing_ttl", "retry_after", "busy_patience", "search_again_after", or_zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -698,12 +704,10 @@ def require_request(query: str, limit: int) -> None:
         LocalError: The query is not text, blank, or not valid Unicode, or the limit is not a positive number.
     """
     require_kind("query", query, str, instead="a text that describes the need")
-    require_kind("limit", limit, int, instead="a whole number")
     if not query.strip(WHITE_SPACE):
         raise LocalError("the query is blank: describe the need in a few words")
     try:
         query.encode()
     except UnicodeEncodeError:
         raise LocalError("the query is not valid Unicode: it contains an unpaired surrogate") from None
-    if limit < 1:
-        raise LocalError("the limit must be at least 1")
+    require_count("limit", limit, instead="a whole number")
