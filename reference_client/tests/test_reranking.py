@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
-import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from subprocess import run
@@ -184,7 +184,7 @@ def test_no_tool_is_ever_lost_or_doubled(answer: list[str]):
 
 @pytest.mark.parametrize("options", [{"pool": 0}, {"deadline": 0}, {"deadline": math.nan}])
 def test_a_pool_or_a_deadline_of_nothing_is_refused(options: Any):
-    with pytest.raises(LocalError, match="must be at least 1$|must be a number of seconds above 0$"):
+    with pytest.raises(LocalError, match=r"must be at least 1$|must be a number of seconds above 0$"):
         Reranking(ordered([]), **options)
 
 

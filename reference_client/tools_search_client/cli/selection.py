@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -46,6 +47,27 @@ _LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 
 _DEADLINE: Final = 30.0
 """In seconds. Long, because a command might have to start every server first."""
+
+
+class ServerCommand(click.Command):
+    """A command that has `server_options`."""
+
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. Raises `UsageError` for any beyond those that the command has."""
+        has_command_line = "--" in args
+        extra = super().parse_args(ctx, args)
+        if extra and not ctx.resilient_parsing:
+            words = shlex.join(extra)
+            if has_command_line:
+                problem = f"a server is named by an option: --command {shlex.quote(words)}"
+            elif any(parameter.name in ("query", "question") for parameter in self.params):
+                problem = f"unexpected after the text: {words}; put several words in quotes"
+            else:
+                problem = f"unexpected: {words}; choose servers with --config, --host, --url, --command or --server"
+            ctx.fail(problem)
+        return extra
 
 
 class FiniteRange(click.FloatRange):

@@ -10,6 +10,7 @@ import errno
 import gc
 import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -152,7 +153,26 @@ class _InterruptedError(click.ClickException):
     exit_code = _SIGNAL_EXIT + signal.SIGINT
 
 
+class _Program(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.message} To serve a file, use --config or --catalog.", ctx) from None
+
+
+class _NumberRange(click.FloatRange):
+    """A range without NaN, which Click takes to be in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is not a number.", param, ctx) if math.isnan(seconds) else seconds
+
+
 @click.group(
+    cls=_Program,
     invoke_without_command=True,
     subcommand_metavar="[COMMAND]",
     epilog=_EPILOG,
@@ -184,7 +204,7 @@ class _InterruptedError(click.ClickException):
               help="Maximum results per search page.")  # fmt: skip
 @click.option("--searches-at-once", type=click.IntRange(1), default=64, show_default=True, metavar="SEARCHES",
               help="Maximum concurrent searches; any more get a busy error.")  # fmt: skip
-@click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
+@click.option("--least-confidence", type=_NumberRange(0, 1), metavar="SHARE",
               help="Return nothing if the probability that any tool fits is lower; "
                    "default 0.02.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
@@ -196,16 +216,16 @@ class _InterruptedError(click.ClickException):
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
               help="Redis channel for this set of replicas.")  # fmt: skip
 @click.option("--stateless", is_flag=True, help="Keep no HTTP sessions, so that any replica can answer any request.")
-@click.option("--start-deadline", type=click.FloatRange(0), default=START_SECONDS, show_default=True,
+@click.option("--start-deadline", type=_NumberRange(0), default=START_SECONDS, show_default=True,
               metavar="SECONDS", help="How long requests for tools wait for servers to start.")  # fmt: skip
-@click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
+@click.option("--call-timeout", type=_NumberRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
               metavar="SECONDS", help="Give up on a tool call after this time without progress.")  # fmt: skip
 @click.option("--max-message", type=click.IntRange(1, 1024), default=16, show_default=True,
               metavar="MIB", help="Maximum size of a server's message, and of all its lists together.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
               help="Forward searches to a server that has more tools, if it supports tools/search.")  # fmt: skip
 @click.option("--lazy", is_flag=True, help='Start each server on first use, unless it has "lazy": false.')
-@click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
+@click.option("--idle-stop", type=_NumberRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
               metavar="SECONDS", help="Stop a lazy server after this time without use.")  # fmt: skip
 @click.option("--keep-queries", is_flag=True,
               help="Keep queries that found nothing or led to no call, for `status` to show.")  # fmt: skip
