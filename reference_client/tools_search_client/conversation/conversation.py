@@ -192,6 +192,7 @@ class Conversation:
         self._state.called.clear()  # from now on, they can make room for others
         self._state.counted.clear()
         self._loaded.learn(await self._source.survey(toolset), toolset)
+        await self._loaded.check_searched()
         failed = self._failed()
         loaded: list[str] = []
         fault: Exception | None = None
@@ -215,6 +216,7 @@ class Conversation:
         """
         toolset = self._state.toolset or EVERYTHING
         self._loaded.learn(await self._source.survey(toolset), toolset)
+        await self._loaded.check_searched()
         return self._take_changes()
 
     def save(self) -> str:
