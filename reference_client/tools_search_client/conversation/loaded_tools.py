@@ -50,7 +50,7 @@ class LoadedTools:
         as sent   -> outdated   it is offered with another definition
         outdated  -> as sent    the old definition is offered again, or a search found the tool, which puts its new
                                 definition in the old one's place and makes that another list (`prefix`)
-        as sent, outdated -> gone       its server was listed without it, did not find its name after a change, or refused a
+        as sent, outdated -> gone       its server was listed without it, did not find it after a change, or refused a
                                 call for that reason
         gone      -> as sent, outdated  it is offered or found again
 
