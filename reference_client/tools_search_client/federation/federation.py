@@ -337,14 +337,14 @@ class Federation:
             query: A short description of the need; not blank.
             limit: Maximum number of tools.
             servers: Names of the servers to search; all by default.
-            deadline: Seconds after which to use the answers received so far; defaults to the options, and `math.inf`
+            deadline: Seconds, above 0, after which to use the answers so far; defaults to the options, and `math.inf`
                 waits for all. A server that takes much longer than the others is not waited for until the deadline; its
                 results are available if the same search is repeated.
             reranks: Whether to apply the re-ranker, if any, which has its own deadline.
 
         Raises:
             LocalError: `servers` names a server that does not exist, an argument is of the wrong type, the query is
-                blank or not valid Unicode, or the limit is not positive.
+                blank or not valid Unicode, or the limit or deadline is not positive.
         """
         reranking = self.reranking if reranks else None
         most = limit if reranking is None else limit * reranking.pool
