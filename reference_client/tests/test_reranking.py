@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -181,9 +182,9 @@ def test_no_tool_is_ever_lost_or_doubled(answer: list[str]):
     assert (fault is None) == is_sense
 
 
-@pytest.mark.parametrize("options", [{"pool": 0}, {"deadline": 0}])
+@pytest.mark.parametrize("options", [{"pool": 0}, {"deadline": 0}, {"deadline": math.nan}])
 def test_a_pool_or_a_deadline_of_nothing_is_refused(options: Any):
-    with pytest.raises(LocalError, match="at least 1"):
+    with pytest.raises(LocalError, match=r"must be at least 1$|must be a number of seconds above 0$"):
         Reranking(ordered([]), **options)
 
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import tools_search_hosts as hosts
 from tools_search_hosts.counts import number_of
 
 from tools_search_client.text import printable
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FailureKind = Literal["unavailable", "unauthorized", "timeout", "refused", "busy", "invalid-result", "host"]
 """Kinds of failure, as reports and `--json` show them; `host` is not the server's fault."""
@@ -43,13 +46,36 @@ def require_kind(argument: str, value: object, *kinds: type, instead: str) -> No
     For arguments that are easily mistaken, such as a path where its content is expected.
     """
     if not isinstance(value, kinds):
-        raise LocalError(f"`{argument}` is a `{type(value).__name__}`, but must be {instead}")
+        raise LocalError(f"`{argument}` is of type `{type(value).__name__}`, but must be {instead}")
 
 
 def require_kinds(argument: str, values: Iterable[object], *kinds: type, instead: str) -> None:
     """Do the same for each of some values."""
     for position, value in enumerate(values):
         require_kind(f"{argument}[{position}]", value, *kinds, instead=instead)
+
+
+def require_seconds(argument: str, seconds: object, *, or_zero: bool = False) -> None:
+    """Raise `LocalError` unless this is a number of seconds above 0, which can be `math.inf`; or 0 if that is valid."""
+    instead = f"a number of seconds {'from 0 on' if or_zero else 'above 0'}"
+    require_kind(argument, seconds, int, float, instead=instead)
+    number = cast("float", seconds)
+    if not (number > 0 or (or_zero and number == 0)):  # NaN is neither
+        raise LocalError(f"`{argument}` is {number:g}, but must be {instead}")
+
+
+def require_times(options: DataclassInstance, *names: str, or_zero: bool = False) -> None:
+    """Do the same for those of some options that are set."""
+    for name in names:
+        if (seconds := getattr(options, name)) is not None:
+            require_seconds(name, seconds, or_zero=or_zero)
+
+
+def require_count(argument: str, number: object, instead: str) -> None:
+    """Raise `LocalError` unless this is a whole number of at least 1."""
+    require_kind(argument, number, int, instead=instead)
+    if cast("int", number) < 1:
+        raise LocalError(f"`{argument}` is {number}, but must be at least 1")
 
 
 class ConfigurationError(hosts.ConfigurationError, LocalError):

@@ -85,6 +85,10 @@ class ServerReport:
     fallback: str | None = None
     """Why it was listed although it advertises the search."""
     failure: Failure | None = None
+    contents: bool | None = None
+    """Whether a search for resources covered their contents, rather than only their definitions; `None` for any other
+    answer, and for a server that failed.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

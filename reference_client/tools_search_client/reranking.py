@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast
 import anyio
 from tools_search_hosts.counts import number_of
 
-from tools_search_client.errors import LocalError, RerankingError, require_kind
+from tools_search_client.errors import RerankingError, require_count, require_kind, require_seconds
 from tools_search_client.found import FoundTool
 from tools_search_client.text import shorten
 from tools_search_client.threads import in_daemon_thread
@@ -40,7 +40,7 @@ class Reranking:
     """A re-ranker, how many tools it is given, and how long it may take.
 
     Raises:
-        LocalError: `pool` or `deadline` is too small.
+        LocalError: An argument is of the wrong type, or `pool` or `deadline` is too small.
     """
 
     reranker: Reranker
@@ -59,8 +59,8 @@ class Reranking:
     def __post_init__(self) -> None:
         if not callable(self.reranker):
             require_kind("reranker", self.reranker, instead="a function of a query and tools")
-        if self.pool < 1 or self.deadline <= 0:
-            raise LocalError("`pool` must be at least 1, and `deadline` more than 0 seconds")
+        require_count("pool", self.pool, instead="a multiple of a search's limit")
+        require_seconds("deadline", self.deadline)
 
     async def order(self, query: str, tools: Sequence[FoundTool]) -> tuple[Sequence[FoundTool], RerankingError | None]:
         """Return all `tools` in the re-ranker's order. Tools that it leaves out come last, in their previous order.

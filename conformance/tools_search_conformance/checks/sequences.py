@@ -25,7 +25,8 @@ from tools_search_spec import METHOD
 from tools_search_conformance.checks.changes import changing, other_catalog
 from tools_search_conformance.checks.consistency import has_worked, queries_for_adapted, without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.list_bench import INVALID_PARAMS
 from tools_search_conformance.target.pages import Listing, Page, bare
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, key_in, params_of_use
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread

@@ -56,7 +56,20 @@ With --json, standard output is always a JSON value. If there is no result, it i
 """
 
 
+class _Suite(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(
+                f"{error.message} To test a server, use `server -- ARGV` or `server --url URL`.", ctx
+            ) from None
+
+
 @click.group(
+    cls=_Suite,
     help=_HELP,
     context_settings={"help_option_names": ["-h", "--help"], "color": _COLOR, "max_content_width": 100},
 )

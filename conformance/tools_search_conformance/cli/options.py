@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import secrets
 import shlex
@@ -117,9 +118,17 @@ def writable_folder(out: Path) -> None:
         raise click.UsageError(f"{message} Choose another one, such as --out {Path(gettempdir(), out.name)}.")
 
 
+class _SecondsRange(click.FloatRange):
+    """A range without NaN, which Click takes to be in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is not a number.", param, ctx) if math.isnan(seconds) else seconds
+
+
 _repeatable = partial(click.option, multiple=True)
 _flag = partial(click.option, is_flag=True)
-_seconds = partial(click.option, type=click.FloatRange(min=0.1), show_default=True)
+_seconds = partial(click.option, type=_SecondsRange(min=0.1), show_default=True)
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 SELECTION_OPTIONS: Final = (

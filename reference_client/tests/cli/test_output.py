@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 from tools_search_client.cli import output
 
+from ..chat.terminal import Terminal  # noqa: TID252
 from .conftest import Run
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
@@ -30,6 +33,28 @@ def test_on_a_terminal_rows_are_aligned_and_explained(run: Run, config: Path, mo
     assert heading.index("by") == first.index("list")
     assert detail == "    Add two numbers."
     assert max(map(len, output.splitlines())) <= 80
+
+
+LONG_PROGRESS = """
+import sys
+from tools_search_client.cli import output
+
+with output.waiting("calling") as show:
+    show("calling " + "long " * 50)
+    sys.stdin.readline()
+"""
+
+
+def test_a_long_message_of_a_server_about_its_progress_takes_one_line():
+    with closing(Terminal(["-c", LONG_PROGRESS], {}, columns=40)) as terminal:
+        terminal.until("calling long")
+        terminal.enter("")
+        code, _ = terminal.until_end()
+    lines = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", terminal.raw).replace("\r", "\n").splitlines()
+    shown = [line for line in lines if "long" in line]
+    assert (code, {line.split()[1] for line in shown}) == (0, {"calling"})
+    assert {line[-1] for line in shown} == {"…"}
+    assert max(map(cell_len, shown)) <= 40
 
 
 @pytest.mark.parametrize("columns", ["1", "6", "20", "40", "80"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,33 @@ def test_wrong_usage_ends_with_two_and_the_reason(run: Run, arguments: tuple[str
     outcome = run(*arguments)
     assert outcome.code == 2
     assert "Error" in outcome.errors
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
+@pytest.mark.parametrize("option", ["--timeout", "--call-timeout"])
+def test_an_option_for_a_time_refuses_what_is_no_number_of_seconds_above_0(run: Run, option: str, number: str):
+    outcome = run("call", "add", option, number, "--command", "true")
+    assert (outcome.code, outcome.errors.count(f"Invalid value for '{option}'")) == (2, 1)
+
+
+def test_a_confidence_that_is_not_a_number_is_refused(run: Run):
+    outcome = run("search", "add", "--least-confidence", "nan", "--command", "true")
+    assert (outcome.code, outcome.errors.count("'nan' is not a finite number")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("search time -- python -m 'a b'", """--command 'python -m '"'"'a b'"'"''"""),
+        ("servers -- python", "--command python"),
+        ("chat hello -- python", "--command python"),
+        ("search create a branch", "a branch; put several words in quotes"),
+        ("tools git", "git; choose servers with --config, --host, --url, --command or --server"),
+    ],
+)
+def test_words_that_a_command_does_not_take_are_answered_with_where_they_belong(run: Run, words: str, told: str):
+    outcome = run(*shlex.split(words))
+    assert (outcome.code, outcome.errors.count(told)) == (2, 1)
 
 
 def test_an_address_is_sent_its_headers(run: Run):

@@ -515,6 +515,50 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
         assert session.names == ["search_tools", "one__make_alpha"]
 
 
+async def test_a_found_tool_that_its_searched_server_no_longer_has_after_a_change_is_gone_with_the_next_turn(
+    talk_to: Open, liar: Any
+):
+    server = liar(era="legacy", fault="call-loses")
+    async with talk_to(ServerEntry("one", server.target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        asked = len(server.asked("tools/search"))
+        await session.state.begin_turn()
+        assert len(server.asked("tools/search")) == asked  # nothing changed, so nothing is asked
+        assert session.state.offer().notices == ()
+        await session.call("one__make_alpha")
+        begun = await session.state.begin_turn()
+        assert (begun.failed, begun.changed) == ({}, ())
+        (notice,) = session.state.offer().notices
+        assert "one__make_alpha" in notice
+        assert "one__make_beta" not in notice
+        assert server.asked("tools/list") == []
+        await session.state.begin_turn()
+        assert session.state.offer().notices == ()
+
+
+async def test_a_found_tool_that_its_searched_server_defines_anew_after_a_change_needs_consent_anew(
+    talk_to: Open, liar: Any
+):
+    async with talk_to(ServerEntry("one", liar(era="legacy", fault="call-alters").target)) as session:
+        await session.state.begin_turn()
+        loaded = (await session.search(query="alpha")).loaded
+        await session.call("one__make_alpha")
+        assert (await session.state.begin_turn()).changed == loaded
+        assert "one__make_alpha" in session.state.offer().notices[0]
+        assert (await session.state.begin_turn()).changed == ()
+
+
+async def test_a_server_that_fails_after_a_change_keeps_its_found_tools(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar(era="legacy", fault="call-breaks", size=1000).target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        await session.call("one__make_alpha")
+        await session.state.begin_turn()
+        assert session.state.offer().notices == ()
+        assert await session.forward("one__make_alpha")
+
+
 async def test_a_server_that_is_added_is_known_with_the_next_turn_and_a_removed_one_leaves_at_once(liar: Any):
     files, crm = liar(tools=2), ServerEntry("crm", liar().target, defer_loading=True)
     configuration = Configuration((ServerEntry("files", files.target),), ToolDiscovery(enabled=True))

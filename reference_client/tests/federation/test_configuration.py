@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import isawaitable, signature
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +38,8 @@ from tools_search_client.providers.results import result_text
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions
-from tools_search_client.servers.oauth import FileTokenStore, OAuth
+from tools_search_client.servers.oauth import FileTokenStore, OAuth, loopback_redirect
+from tools_search_client.servers.supervision import Backoff
 from tools_search_hosts import (
     HttpTarget,
     Rule,
@@ -333,6 +335,11 @@ def test_a_path_can_be_text_wherever_a_public_function_takes_one(tmp_path: Path)
     assert FileTokenStore(folder).folder == tmp_path
 
 
+async def made(attempt: Callable[[], Any]) -> None:
+    if isawaitable(begun := attempt()):
+        await begun
+
+
 @pytest.mark.anyio
 async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pass(tmp_path: Path):
     entry, path = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp")), tmp_path / "mcp.json"
@@ -342,10 +349,6 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
 
     def entered(opened: AbstractAsyncContextManager[object]) -> Awaitable[object]:
         return opened.__aenter__()
-
-    async def made(attempt: Callable[[], Any]) -> None:
-        if isawaitable(begun := attempt()):
-            await begun
 
     async with open_federation(configuration) as federation:
         mistaken: list[tuple[str, Callable[[], Any]]] = [
@@ -416,17 +419,75 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("what `Federation.call` returned", lambda: result_text(wrong)),
         ]
         for remedy, attempt in mistaken:
-            told = re.escape(f"is a `{type(path).__name__}`, but must be {remedy}")
+            told = re.escape(f"is of type `{type(path).__name__}`, but must be {remedy}")
             with pytest.raises(LocalError, match=told):
                 await made(attempt)
     with pytest.raises(LocalError, match=re.escape(f"FileTokenStore({str(path)!r})")):
         OAuth(wrong)
-    with pytest.raises(LocalError, match="`path` is a `dict`, but must be a file's path"):
+    with pytest.raises(LocalError, match="`path` is of type `dict`, but must be a file's path"):
         load_configuration(cast("Any", {"mcpServers": {}}))
     with pytest.raises(ValueError, match="`args` must be a tuple"):
         StdioTarget("program", cast("Any", "--fast"))
     with pytest.raises(LocalError, match="call `begin_turn`, or `restore`, first"):
         conversation.offer()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", [math.nan, -1, 0, "soon"])
+async def test_every_time_that_a_host_states_is_a_number_of_seconds_above_0(wrong: Any):
+    entry = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp"))
+    mistaken: dict[str, Callable[[], Any]] = {
+        "request_timeout": lambda: DiscoveryOptions(request_timeout=wrong),
+        "call_timeout": lambda: DiscoveryOptions(call_timeout=wrong),
+        "connect_timeout": lambda: FederationOptions(connect_timeout=wrong),
+        "seconds": lambda: loopback_redirect(seconds=wrong).__aenter__(),
+    }
+    async with open_federation(Configuration((entry,))) as federation:
+        mistaken |= {
+            "start_seconds": lambda: federation.add(replace(entry, name="b", start_seconds=wrong)),
+            "call_seconds": lambda: federation.add(replace(entry, name="b", call_seconds=wrong)),
+        }
+        mistaken["deadline"] = lambda: FederationOptions(deadline=wrong)
+        for name, attempt in [*mistaken.items(), ("deadline", lambda: FederationSource(federation, deadline=wrong))]:
+            with pytest.raises(LocalError, match=f"`{name}` is .*, but must be a number of seconds above 0"):
+                await made(attempt)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", [math.nan, "soon"])
+async def test_the_deadline_of_a_request_is_a_number(wrong: Any):
+    entry = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp"))
+    async with open_federation(Configuration((entry,))) as federation:
+        mistaken: list[Callable[[], Any]] = [
+            lambda: federation.search("add", deadline=wrong),
+            lambda: federation.search_resources("add", deadline=wrong),
+            lambda: federation.list(deadline=wrong),
+            lambda: federation.prompts(deadline=wrong),
+            lambda: federation.describe(deadline=wrong),
+            lambda: federation.resolve("add", deadline=wrong),
+            lambda: federation.resolve("a__add", deadline=wrong),
+        ]
+        for attempt in mistaken:
+            with pytest.raises(LocalError, match=r"`deadline` is .*, but must be a number of seconds"):
+                await made(attempt)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, -1, "soon"])
+def test_a_pause_can_be_0_seconds_and_not_less(wrong: Any):
+    FederationOptions(grace=0, rest=Backoff(0, 0))
+    DiscoveryOptions(listing_ttl=0, retry_after=0, busy_patience=0, search_again_after=0)
+    mistaken: list[Callable[[], Any]] = [
+        lambda: FederationOptions(grace=wrong),
+        lambda: Backoff(wrong),
+        lambda: Backoff(most_seconds=wrong),
+        lambda: DiscoveryOptions(listing_ttl=wrong),
+        lambda: DiscoveryOptions(retry_after=wrong),
+        lambda: DiscoveryOptions(busy_patience=wrong),
+        lambda: DiscoveryOptions(search_again_after=wrong),
+    ]
+    for attempt in mistaken:
+        with pytest.raises(LocalError, match="but must be a number of seconds from 0 on"):
+            attempt()
 
 
 @pytest.mark.anyio

@@ -135,6 +135,8 @@ async def test_a_document_is_found_through_three_servers_of_which_one_cannot_sea
     assert isinstance(travel.item, Resource)
     assert (travel.mode, travel.own_rank) == ("list", 1)
     assert (book.mode, book.own_rank, book.hit.matched) == ("search", 1, ["contents"])
+    assert [report.contents for report in found.servers] == [False, True, True]
+    assert {report.contents for report in (*templates.servers, *prompts.servers)} == {None}
     assert [(report.server, report.mode, report.hits, report.left_out) for report in found.servers] == [
         ("handbook", "list", 1, 0),
         ("library", "search", 2, 0),

@@ -555,6 +555,20 @@ async def test_a_listing_without_end_is_cut_off(per_page: int):
     assert count <= MAX_PAGES
 
 
+async def test_a_listing_whose_pages_are_too_large_together_is_cut_off():
+    count = 0
+
+    async def fetch(cursor: str | None) -> ListedPage:
+        nonlocal count
+        count += 1
+        return page(f"t{count}", description="x" * 2**20, after=f"p{count}")
+
+    items = dict[str, Any]()
+    with pytest.raises(InvalidServerResultError, match="tools/list has more than 4 MiB"):
+        await list_everything(fetch, max_bytes=4 * 2**20, items=items)
+    assert (count, items) == (4, {})
+
+
 async def test_the_shortest_lifetime_and_the_strictest_scope_count():
     first = page("a", after="p2", ttlMs=5000, cacheScope="public")
     listing = await list_everything(pages(first=first, p2=page("b", ttlMs=2000, cacheScope="private")))

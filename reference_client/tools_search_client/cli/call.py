@@ -12,6 +12,7 @@ from tools_search_client.cli.arguments import fitting, parameters, read_argument
 from tools_search_client.cli.completion import complete_argument
 from tools_search_client.cli.running import interruptible_question, run_until_signal
 from tools_search_client.cli.selection import (
+    ServerCommand,
     ServerSelection,
     call_timeout_option,
     server_options,
@@ -33,6 +34,7 @@ class NoConsentError(LocalError):
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog("describe git__git_log --config mcp.json"),
     short_help="Show the parameters of one tool.",
 )
@@ -63,6 +65,7 @@ def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog(
         "call git__git_log repo_path=. max_count=3 --config mcp.json",
         "call git__git_add repo_path=. files:='[\"a.txt\"]' --config mcp.json",

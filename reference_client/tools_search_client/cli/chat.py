@@ -16,6 +16,7 @@ from tools_search_client.cli.completion import complete_toolset
 from tools_search_client.cli.output import camel_names, epilog, print_json
 from tools_search_client.cli.running import can_be_asked
 from tools_search_client.cli.selection import (
+    ServerCommand,
     ServerSelection,
     call_timeout_option,
     least_confidence_option,
@@ -63,7 +64,7 @@ def _or_list_models(command: Command) -> Command:
     return cast("Command", run)
 
 
-@click.command(epilog=_EPILOG, short_help="Talk with a model that finds and calls tools.")
+@click.command(cls=ServerCommand, epilog=_EPILOG, short_help="Talk with a model that finds and calls tools.")
 @_or_list_models
 @click.argument("question", required=False)
 @click.option("-m", "--model", help="The model's name at the provider.")

@@ -13,7 +13,7 @@ from tools_search_hosts import HttpTarget
 from tools_search_client.cli.completion import complete_server
 from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, as_json_option, epilog, print_json, print_note
 from tools_search_client.cli.running import run_until_signal
-from tools_search_client.cli.selection import ServerSelection, server_options
+from tools_search_client.cli.selection import SECONDS, ServerCommand, ServerSelection, server_options
 from tools_search_client.errors import HostError, ServerError, SignInError, SignInStep
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _CHECK_CLIENT: Final = "check --client-id, and whether the client has a secret, 
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=epilog(
         "login --url https://example.com/mcp",
         "login github --config mcp.json",
@@ -41,12 +42,12 @@ Exit codes:
   1  a sign-in failed
   2  usage error: bad options or configuration, unknown server
   128 and up  ended by a signal: 130 is Ctrl-C""",
-    )
+    ),
 )
 @click.argument("server", required=False, shell_complete=complete_server)
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=300.0,
     show_default=True,
     metavar="SECONDS",

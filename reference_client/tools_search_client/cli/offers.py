@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from tools_search_client.cli import output
 from tools_search_client.cli.arguments import by_name, read_arguments
-from tools_search_client.cli.selection import ServerSelection, server_options
+from tools_search_client.cli.selection import ServerCommand, ServerSelection, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.remedies import naming
 
@@ -26,6 +26,7 @@ _MORE_TIME: Final = "`call_timeout` in the configuration gives it more time"
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
     short_help="List the servers' prompts, or show one.",
 )
@@ -73,6 +74,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
     short_help="List the servers' resources, or read one.",
 )

@@ -19,7 +19,7 @@ import click
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tools_search_client.remedies import with_remedy
@@ -207,12 +207,19 @@ class _Timed:
     def update(self, news: str) -> None:
         self._text = one_line(news)
 
-    def __str__(self) -> str:
+    @property
+    def _duration(self) -> str:
         seconds = monotonic() - self._started
-        return f"{self._text} ({seconds:.0f} s)" if seconds > _SHORT_SECONDS else self._text
+        return f" ({seconds:.0f} s)" if seconds > _SHORT_SECONDS else ""
 
-    def __rich__(self) -> Text:
-        return Text(str(self))
+    def __str__(self) -> str:
+        return self._text + self._duration
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render one line, whatever the server's message: several would scroll away what was there before."""
+        text, duration = Text(self._text), self._duration
+        text.truncate(max(1, options.max_width - len(duration)), overflow="ellipsis")
+        yield text + duration
 
 
 @contextmanager

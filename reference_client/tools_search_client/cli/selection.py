@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -46,7 +48,38 @@ _LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 _DEADLINE: Final = 30.0
 """In seconds. Long, because a command might have to start every server first."""
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
+
+class ServerCommand(click.Command):
+    """A command that has `server_options`."""
+
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. Raises `UsageError` for any beyond those that the command has."""
+        has_command_line = "--" in args
+        extra = super().parse_args(ctx, args)
+        if extra and not ctx.resilient_parsing:
+            words = shlex.join(extra)
+            if has_command_line:
+                problem = f"a server is named by an option: --command {shlex.quote(words)}"
+            elif any(parameter.name in ("query", "question") for parameter in self.params):
+                problem = f"unexpected after the text: {words}; put several words in quotes"
+            else:
+                problem = f"unexpected: {words}; choose servers with --config, --host, --url, --command or --server"
+            ctx.fail(problem)
+        return extra
+
+
+class FiniteRange(click.FloatRange):
+    """A range of finite numbers. Click itself takes NaN to be in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{value!r} is not a finite number.", param, ctx)
+
+
+SECONDS: Final = FiniteRange(min=0, min_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +135,14 @@ class ServerSelection:
 
 call_timeout_option = click.option(
     "--call-timeout",
-    type=_SECONDS,
+    type=SECONDS,
     metavar="SECONDS",
     help="How long a tool can run without reporting progress. Default: `call_timeout` in the configuration, or 120.",
 )
 
 least_confidence_option = click.option(
     "--least-confidence",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     metavar="SHARE",
     help="When this client ranks, leave out tools less likely to fit than this. Default: `tool_discovery` in the "
     "configuration, or 0.02.",
@@ -151,7 +184,7 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--timeout",
-        type=_SECONDS,
+        type=SECONDS,
         metavar="SECONDS",
         help="How long to wait for the slowest server. Default: `deadline` in the configuration, or 30.",
     ),

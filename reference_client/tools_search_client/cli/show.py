@@ -12,7 +12,13 @@ from tools_search_hosts.locations import HOSTS
 from tools_search_client.cli import output
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
 from tools_search_client.cli.offers import SearchedKind, search_offers
-from tools_search_client.cli.selection import ServerSelection, least_confidence_option, server_options, toolset_option
+from tools_search_client.cli.selection import (
+    ServerCommand,
+    ServerSelection,
+    least_confidence_option,
+    server_options,
+    toolset_option,
+)
 
 if TYPE_CHECKING:
     from tools_search_client.federation.configuration import ToolDiscovery
@@ -27,6 +33,7 @@ _Cost: TypeAlias = dict[str, int]
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog("servers", "servers --host cursor", "servers --command 'python my_server.py' --json"),
     short_help="Show what each server offers, or why it failed.",
 )
@@ -86,6 +93,7 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog("tools --config mcp.json", "tools --url http://127.0.0.1:8000/mcp --json"),
     short_help="List every server's tools.",
 )
@@ -133,6 +141,7 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog(
         'search "commit my changes" --config mcp.json',
         'search "read a text file" --url http://127.0.0.1:8000/mcp --limit 3 --json',
@@ -216,11 +225,14 @@ def search(
     else:
         output.note_nothing_found(answer.servers, noun)
     output.note_fallbacks(answer.servers)
+    if shallow := [report.server or "the server" for report in answer.servers if report.contents is False]:
+        output.print_note(f"Searched only by name and description, not by content: {', '.join(shallow)}.")
     output.note_troubles(answer.servers, noun)
     return code
 
 
 @click.command(
+    cls=ServerCommand,
     epilog=output.epilog("stats --config mcp.json", "stats --url http://127.0.0.1:8000/mcp --json"),
     short_help="Show what the tools cost a model.",
 )

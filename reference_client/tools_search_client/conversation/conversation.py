@@ -43,6 +43,7 @@ from tools_search_client.errors import (
     ToolsSearchClientError,
     UnknownToolError,
     refuse_single_name,
+    require_count,
     require_kind,
     require_kinds,
 )
@@ -172,7 +173,8 @@ class Conversation:
             most_tools: The limit, including the host's own tools and `search_tools`; `None` means no limit.
             besides: How many tools the caller sends that are not part of this conversation.
         """
-        require_kind("most_tools", most_tools, int, NoneType, instead="a number of tools, or `None` for no limit")
+        if most_tools is not None:
+            require_count("most_tools", most_tools, instead="a number of tools, or `None` for no limit")
         self._loaded.limit(most_tools, besides)
 
     async def begin_turn(self, text: str | None = None, *, toolset: str | Toolset | None = None) -> TurnStart:
@@ -190,6 +192,7 @@ class Conversation:
         self._state.called.clear()  # from now on, they can make room for others
         self._state.counted.clear()
         self._loaded.learn(await self._source.survey(toolset), toolset)
+        await self._loaded.check_searched()
         failed = self._failed()
         loaded: list[str] = []
         fault: Exception | None = None
@@ -213,6 +216,7 @@ class Conversation:
         """
         toolset = self._state.toolset or EVERYTHING
         self._loaded.learn(await self._source.survey(toolset), toolset)
+        await self._loaded.check_searched()
         return self._take_changes()
 
     def save(self) -> str:

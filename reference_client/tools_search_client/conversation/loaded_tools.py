@@ -50,7 +50,8 @@ class LoadedTools:
         as sent   -> outdated   it is offered with another definition
         outdated  -> as sent    the old definition is offered again, or a search found the tool, which puts its new
                                 definition in the old one's place and makes that another list (`prefix`)
-        as sent, outdated -> gone       its server was listed without it, or refused a call for that reason
+        as sent, outdated -> gone       its server was listed without it, did not find it after a change, or refused a
+                                call for that reason
         gone      -> as sent, outdated  it is offered or found again
 
     Oversized definitions are never added to the list.
@@ -243,6 +244,26 @@ class LoadedTools:
         for definition in found.values():
             self._use(definition)
         return tuple(dict.fromkeys((*added, *back, *outdated)))
+
+    async def check_searched(self) -> None:
+        """Look up the tools on the list whose servers are searched, and note which are gone or have changed.
+
+        This is free unless the server has announced a change or was connected anew. A tool whose server fails stays.
+        """
+        state, catalog = self.state, self.state.catalog
+        tools = [
+            definition.tool
+            for name, definition in state.definitions.items()
+            if definition.tool is not None and name not in state.gone | state.unconfirmed
+        ]
+        searched = [tool for tool in tools if tool.server in catalog.unlisted]
+        now, unconfirmed = await self.offered.still_offered(searched)
+        if state.catalog is not catalog:
+            return  # another turn began meanwhile
+        state.gone.update(tool.name for tool in searched if tool.name not in now and tool.name not in unconfirmed)
+        for tool in now.values():
+            self._follow(tool)
+        self._compare()
 
     async def confirmed(self, definition: Definition) -> tuple[Definition, Mapping[str, Failure]]:
         """Return a tool on the list as its server offers it, asking the server if it is unconfirmed.

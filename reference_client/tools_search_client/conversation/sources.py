@@ -26,6 +26,7 @@ from tools_search_client.errors import (
     refuse_single_name,
     require_kind,
     require_kinds,
+    require_seconds,
 )
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
@@ -124,6 +125,8 @@ class FederationSource:
         deadline: float | None = None,
     ) -> None:
         require_kind("federation", federation, Federation, instead="a `Federation`: see `open_federation`")
+        if deadline is not None:
+            require_seconds("deadline", deadline)
         if configuration is not None:
             require_kind("configuration", configuration, Configuration, instead="a `Configuration`")
         self.federation: Final = federation

@@ -21,6 +21,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp_ext_search_primitives import RESOURCES
+from mcp_ext_search_primitives.types import ResourcesSettings
 from mcp_ext_tools_search.types import TOOLS, Primitive
 from tools_search_hosts.counts import number_of
 
@@ -137,6 +139,10 @@ class Answer(Generic[Value]):
         """Return the report on this server, with the number of tools or other items it found."""
         discovery = self.tools and self.tools.discovery(primitive)
         asked = found or discovery
+        contents: bool | None = None
+        if primitive is RESOURCES and found is not None and discovery is not None:
+            settings = discovery.settings
+            contents = found.mode == "search" and isinstance(settings, ResourcesSettings) and bool(settings.contents)
         return ServerReport(
             server=self.server,
             mode=asked.mode if asked else None,
@@ -146,6 +152,7 @@ class Answer(Generic[Value]):
             left_out=discovery.left_out if discovery else 0,
             fallback=found.fallback if found else None,
             failure=self.failure,
+            contents=contents,
         )
 
 

@@ -58,6 +58,8 @@ from tools_search_client.errors import (
     UnknownToolError,
     refuse_single_name,
     require_kind,
+    require_seconds,
+    require_times,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
 from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
@@ -133,6 +135,9 @@ class FederationOptions:
     """Default number of seconds that a request waits for the slowest server; 10 if not configured."""
 
     def __post_init__(self) -> None:
+        require_times(self, "deadline", "connect_timeout")
+        require_times(self, "grace", or_zero=True)
+        require_kind("rest", self.rest, Backoff, NoneType, instead="a `Backoff`")
         require_kind("connection", self.connection, ConnectionOptions, instead="a `ConnectionOptions`")
         require_kind("reranking", self.reranking, Reranking, NoneType, instead="a `Reranking` of your function")
 
@@ -265,6 +270,7 @@ class Federation:
         """
         self._fanout.require_open()
         require_kind("entry", entry, ServerEntry, instead="a `ServerEntry`, with a name and a target")
+        require_times(entry, "start_seconds", "call_seconds")
         if entry.name in self.supervised:
             raise LocalError(f"a server named {entry.name!r} already exists; remove it first")
         options, drop = self._options.of(entry), partial(self._drop, entry.name)
@@ -331,9 +337,9 @@ class Federation:
             query: A short description of the need; not blank.
             limit: Maximum number of tools.
             servers: Names of the servers to search; all by default.
-            deadline: Seconds after which to use the answers received so far; defaults to the options, and `math.inf`
-                waits for all. A server that takes much longer than the others is not waited for until the deadline; its
-                results are available if the same search is repeated.
+            deadline: Seconds after which to use the answers so far; defaults to the options. `math.inf` waits for all,
+                0 or less for none. A server that takes much longer than the others is not waited for until the
+                deadline; its results are available if the same search is repeated.
             reranks: Whether to apply the re-ranker, if any, which has its own deadline.
 
         Raises:
@@ -476,16 +482,16 @@ class Federation:
             return known[0]
         full = _full_name(name, asked)
         readings = dict(split_candidates(full, asked))
+        seconds, began = self._within(deadline), anyio.current_time()
         if readings:
-            began = anyio.current_time()
             try:
-                return await self._resolved(full, readings, deadline)
+                return await self._resolved(full, readings, seconds)
             except UnknownToolError as unknown:
                 if unknown.failed:  # the caller waited for this server, and its error is the reason
                     raise
             # It might be a bare name that looks like a full one.
-            deadline = max(0.0, began + self._within(deadline) - anyio.current_time())
-        return await self._resolved(name, dict.fromkeys(asked, name), deadline)
+            seconds = max(0.0, began + seconds - anyio.current_time())
+        return await self._resolved(name, dict.fromkeys(asked, name), seconds)
 
     async def call(
         self,
@@ -680,9 +686,13 @@ class Federation:
         return self.supervised[name]
 
     def _within(self, deadline: float | None) -> float:
-        deadline = self._deadline if deadline is None else deadline
+        """Return a caller's deadline, or the default; raises `LocalError` if it is not a number of seconds."""
+        if deadline is None:
+            return self._deadline
         require_kind("deadline", deadline, int, float, instead="a number of seconds")
-        return max(0.0, deadline)  # the caller's time can be over
+        seconds = max(deadline, 0.0)  # the caller's time can be over; NaN remains NaN
+        require_seconds("deadline", seconds, or_zero=True)
+        return seconds
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         """Return the servers' names in this federation's order; raises `LocalError` if one does not exist."""
@@ -691,7 +701,7 @@ class Federation:
             self._server(name)
         return [name for name in self.supervised if servers is None or name in servers]
 
-    async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
+    async def _resolved(self, name: str, wanted: Mapping[str, str], seconds: float) -> FoundTool:
         """Return the tool named `name`, asking each server for the name that it would know."""
 
         async def ask(server: str, tools: ServerTools) -> Found:
@@ -722,7 +732,7 @@ class Federation:
             method=_finding_method,
             partly=listed_among_servers,
         )
-        answers = await self._fanout.ask(question, list(wanted), deadline=self._within(deadline))
+        answers = await self._fanout.ask(question, list(wanted), deadline=seconds)
         errors = {answer.server: answer.error for answer in answers if answer.error}
         tool = _chosen(name, _tools(answers), errors, is_server=name in self.supervised)
         self._remember([tool], answers)

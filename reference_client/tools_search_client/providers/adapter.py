@@ -25,6 +25,7 @@ from tools_search_client.errors import (
     InvalidAnswerError,
     LocalError,
     SavedConversationError,
+    require_count,
     require_kind,
     require_kinds,
 )
@@ -321,9 +322,7 @@ class Adapter(ABC):
         Raises:
             LocalError: There are open calls, or `keep_turns` is not positive.
         """
-        require_kind("keep_turns", keep_turns, int, instead="a number of turns")
-        if keep_turns < 1:
-            raise LocalError("`keep_turns` must be positive")
+        require_count("keep_turns", keep_turns, instead="a number of turns")
         start = self._turns[-keep_turns].start if keep_turns <= len(self._turns) else 0
         kept = [
             SavedTurn(start=turn.start - start, notices=turn.notices) for turn in self._turns if turn.start >= start

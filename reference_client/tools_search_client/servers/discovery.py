@@ -51,8 +51,10 @@ from mcp_types import (
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.alias_generators import to_snake
+from pydantic_core import PydanticSerializationError, to_json
+from tools_search_hosts.messages import MAX_MESSAGE_BYTES, mebibytes
 from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
@@ -63,7 +65,9 @@ from tools_search_client.errors import (
     ServerError,
     ServerRefusedError,
     ServerUnavailableError,
+    require_count,
     require_kind,
+    require_times,
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
@@ -78,6 +82,9 @@ Item = TypeVar("Item")
 _MAX_PAGES: Final = 1_000
 _MAX_OFFERS: Final = 10_000
 """Maximum prompts, resources or templates on one server; a longer list counts as endless."""
+
+_MAX_LIST_BYTES: Final = 8 * MAX_MESSAGE_BYTES
+"""Maximum size of all pages of a list: without it, a thousand pages could fill the host's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ async def list_everything(
     *,
     max_pages: int = _MAX_PAGES,
     max_items: int = 100_000,
+    max_bytes: int = _MAX_LIST_BYTES,
     primitive: Primitive[Any] = TOOLS,
     items: dict[str, Any] | None = None,
 ) -> Listing[Any]:
@@ -120,12 +128,13 @@ async def list_everything(
 
     An empty page does not end the list. If a key is repeated, the first definition is kept. Invalid definitions are
     left out and counted, and so are repetitions within a page; between pages, they are due to a change of the list. A
-    list that exceeds the limits on pages or items counts as endless.
+    list that exceeds the limits counts as endless.
 
     Args:
         fetch: Requests a page.
         max_pages: The limit on pages.
         max_items: The limit on items.
+        max_bytes: The limit on the pages' size as JSON, without what is left out of them.
         primitive: The kind of item.
         items: Gets the items by key, page by page, so that the caller has them if a later page fails; none of a list
             that has no end.
@@ -135,10 +144,10 @@ async def list_everything(
     """
     pages: list[ListedPage | _ItemsPage] = []
     items = {} if items is None else items
-    repeated = 0
+    repeated = size = 0
 
     async def read_page(cursor: str | None) -> str | None:
-        nonlocal repeated
+        nonlocal repeated, size
         pages.append(await fetch(cursor))
         result = pages[-1].result
         own = primitive.by_key(result)
@@ -148,6 +157,9 @@ async def list_everything(
         if result.next_cursor is not None and (count := len(items)) > max_items:
             items.clear()
             raise InvalidServerResultError(f"{primitive.list_method} has no end after {count} {primitive.member}")
+        if result.next_cursor is not None and (size := size + _size(result)) > max_bytes:
+            items.clear()
+            raise InvalidServerResultError(f"{primitive.list_method} has more than {mebibytes(max_bytes)}")
         return result.next_cursor
 
     if problem := await follow_cursors(read_page, max_pages):
@@ -160,6 +172,13 @@ async def list_everything(
         "private" if any(result.cache_scope == "private" for result in results) else "public",
         sum(page.left_out for page in pages) + repeated,
     )
+
+
+def _size(page: BaseModel) -> int:
+    try:
+        return len(to_json(page))
+    except PydanticSerializationError:  # an unpaired surrogate, which a server in this process can return
+        return len(repr(page))
 
 
 class LocalIndex:
@@ -255,6 +274,10 @@ class DiscoveryOptions:
 
     authorization: Callable[[], str] | None = None
     """Returns the name of the current authorization. Answers that a server marks private are only reused for it."""
+
+    def __post_init__(self) -> None:
+        require_times(self, "request_timeout", "call_timeout")
+        require_times(self, "listing_ttl", "retry_after", "busy_patience", "search_again_after", or_zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -698,12 +721,10 @@ def require_request(query: str, limit: int) -> None:
         LocalError: The query is not text, blank, or not valid Unicode, or the limit is not a positive number.
     """
     require_kind("query", query, str, instead="a text that describes the need")
-    require_kind("limit", limit, int, instead="a whole number")
     if not query.strip(WHITE_SPACE):
         raise LocalError("the query is blank: describe the need in a few words")
     try:
         query.encode()
     except UnicodeEncodeError:
         raise LocalError("the query is not valid Unicode: it contains an unpaired surrogate") from None
-    if limit < 1:
-        raise LocalError("the limit must be at least 1")
+    require_count("limit", limit, instead="a whole number")

@@ -46,7 +46,7 @@ class ConnectedServer(ServerEntry):
         if not isinstance(held, OwnConnection | None):
             name = f"{type(held).__module__}.{type(held).__qualname__}"
             remedy = "pass an `mcp.Client`, an `mcp.ClientSession`, or a function that returns one or `None`"
-            raise HostError("`connection`", TypeError(name), f"it is a `{name}`: {remedy}")
+            raise HostError("`connection`", TypeError(name), f"it is of type `{name}`: {remedy}")
         client = _SessionClient(held) if isinstance(held, ClientSession) else held
         try:
             return None if client is None or client.session.protocol_version is None else client

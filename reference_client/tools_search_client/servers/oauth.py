@@ -48,6 +48,7 @@ from tools_search_client.errors import (
     ServerUnavailableError,
     SignInError,
     require_kind,
+    require_seconds,
 )
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_error, host_faults
@@ -542,7 +543,11 @@ async def loopback_redirect(
         show: Shows the user the address for signing in; runs in a thread.
         seconds: Timeout for the user to sign in.
         port: The port to listen on; by default any free port.
+
+    Raises:
+        LocalError: `seconds` is not above 0.
     """
+    require_seconds("seconds", seconds)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port) as listener:
         yield LoopbackRedirect(listener, show, seconds)
 

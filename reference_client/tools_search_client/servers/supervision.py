@@ -29,6 +29,8 @@ from tools_search_client.errors import (
     ServerError,
     ServerTimeoutError,
     ServerUnavailableError,
+    require_seconds,
+    require_times,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import ServerTools
@@ -43,6 +45,9 @@ class Backoff:
 
     first_seconds: float = 0.5
     most_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_times(self, "first_seconds", "most_seconds", or_zero=True)
 
     def after(self, failures: int) -> float:
         """Return the pause after the given number (at least 1) of consecutive failures."""
@@ -67,6 +72,7 @@ class SupervisedServer:
         backoff: Backoff | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
+        require_seconds("connect_timeout", connect_timeout)
         self._open = open_server
         self._connect_timeout = connect_timeout
         self._backoff = backoff or Backoff()

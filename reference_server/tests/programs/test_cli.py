@@ -91,6 +91,8 @@ def test_the_version_is_that_of_the_distribution() -> None:
         (["--catalog", "/nonexistent/c.json"], "/nonexistent/c.json"),
         (["--config", "/nonexistent/mcp.json"], "/nonexistent/mcp.json"),
         (["--cursor-key-file", "/nonexistent/key"], "/nonexistent/key"),
+        (["--call-timeout", "nan"], "'nan' is not a number"),
+        (["mcp.json"], "use --config or --catalog"),
     ],
 )
 def test_what_has_to_be_mended_first_ends_with_2_and_names_it(arguments: list[str], says: str) -> None:

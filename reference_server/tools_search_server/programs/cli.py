@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import anyio
 import click
@@ -129,6 +130,14 @@ def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
     return frozenset(kind for kind in SEARCHED if kind in named)
 
 
+class _NumberRange(click.FloatRange):
+    """A range without NaN, which Click takes to be in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is not a number.", param, ctx) if math.isnan(seconds) else seconds
+
+
 @click.group(
     cls=Commands,
     invoke_without_command=True,
@@ -162,7 +171,7 @@ def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
               help="Maximum results per search page.")  # fmt: skip
 @click.option("--searches-at-once", type=click.IntRange(1), default=64, show_default=True, metavar="SEARCHES",
               help="Maximum concurrent searches; any more get a busy error.")  # fmt: skip
-@click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
+@click.option("--least-confidence", type=_NumberRange(0, 1), metavar="SHARE",
               help="Return nothing if the probability that any tool fits is lower; "
                    "default 0.02.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
@@ -174,16 +183,16 @@ def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
               help="Redis channel for this set of replicas.")  # fmt: skip
 @click.option("--stateless", is_flag=True, help="Keep no HTTP sessions, so that any replica can answer any request.")
-@click.option("--start-deadline", type=click.FloatRange(0), default=START_SECONDS, show_default=True,
+@click.option("--start-deadline", type=_NumberRange(0), default=START_SECONDS, show_default=True,
               metavar="SECONDS", help="How long requests for tools wait for servers to start.")  # fmt: skip
-@click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
+@click.option("--call-timeout", type=_NumberRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
               metavar="SECONDS", help="Give up on a tool call after this time without progress.")  # fmt: skip
 @click.option("--max-message", type=click.IntRange(1, 1024), default=16, show_default=True,
               metavar="MIB", help="Maximum size of a server's message, and of all its lists together.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
               help="Forward searches to a server that has more tools, if it supports tools/search.")  # fmt: skip
 @click.option("--lazy", is_flag=True, help='Start each server on first use, unless it has "lazy": false.')
-@click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
+@click.option("--idle-stop", type=_NumberRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
               metavar="SECONDS", help="Stop a lazy server after this time without use.")  # fmt: skip
 @click.option("--keep-queries", is_flag=True,
               help="Keep queries that found nothing or led to no call, for `status` to show.")  # fmt: skip

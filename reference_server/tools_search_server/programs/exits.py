@@ -37,6 +37,15 @@ class _InterruptedError(click.ClickException):
 class Commands(click.Group):
     """A group whose commands end with exit code 2 if the configuration cannot be used."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` name. A file is easily mistaken for one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.message} To serve a file, use --config or --catalog.", ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was called."""
         try:
