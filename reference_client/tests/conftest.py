@@ -13,7 +13,7 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tools_search_client.servers.connection import ConnectionOptions
-from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_hosts import HttpTarget, StdioTarget
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"

@@ -86,8 +86,7 @@ from tools_search_client.reranking import Reranker as Reranker
 from tools_search_client.reranking import Reranking as Reranking
 from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions
 from tools_search_client.servers.connection import open_server as open_server
-from tools_search_client.servers.discovery import DiscoveryOptions as DiscoveryOptions
-from tools_search_client.servers.discovery import ServerTools as ServerTools
+from tools_search_client.servers.discovery_options import DiscoveryOptions as DiscoveryOptions
 from tools_search_client.servers.host_connection import ConnectedServer as ConnectedServer
 from tools_search_client.servers.host_connection import HostConnection as HostConnection
 from tools_search_client.servers.host_connection import OwnConnection as OwnConnection
@@ -97,6 +96,7 @@ from tools_search_client.servers.oauth import OAuth as OAuth
 from tools_search_client.servers.oauth import Redirect as Redirect
 from tools_search_client.servers.oauth import TokenStore as TokenStore
 from tools_search_client.servers.oauth import loopback_redirect as loopback_redirect
+from tools_search_client.servers.server_tools import ServerTools as ServerTools
 from tools_search_client.servers.supervision import Backoff as Backoff
 from tools_search_client.servers.supervision import SupervisedServer as SupervisedServer
 from tools_search_client.servers.wire import WireObserver as WireObserver

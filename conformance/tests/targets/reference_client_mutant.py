@@ -24,7 +24,7 @@ from tools_search_client.federation.fanout import Answer
 from tools_search_client.found import FoundTool
 from tools_search_client.servers import discovery, faults
 from tools_search_client.servers.cache import ExpiringCache
-from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.server_tools import ServerTools
 
 DRIVER: Final = Path(__file__).parents[2] / "drivers" / "reference_client.py"
 

@@ -37,7 +37,7 @@ from tools_search_client.providers import ChatCompletions
 from tools_search_client.providers.results import result_text
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.oauth import FileTokenStore, OAuth, loopback_redirect
 from tools_search_client.servers.supervision import Backoff
 from tools_search_hosts import (

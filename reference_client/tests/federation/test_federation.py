@@ -21,7 +21,7 @@ from tools_search_client.federation.configuration import Configuration, load_con
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
 from tools_search_client.servers.connection import ConnectionOptions
-from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.supervision import Backoff
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget, Target, qualified_name
 

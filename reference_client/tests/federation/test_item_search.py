@@ -25,7 +25,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.servers.connection import ConnectionOptions
-from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 
 pytestmark = pytest.mark.anyio
 

@@ -44,8 +44,9 @@ from tools_search_client.errors import (
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.client.listing import ListedPage
-from mcp_types import ListToolsResult, TextContent, Tool
+from mcp_types import TextContent
 from tools_search_client.errors import (
     InvalidServerResultError,
     LocalError,
@@ -18,14 +17,8 @@ from tools_search_client.errors import (
     ServerUnavailableError,
 )
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import (
-    DiscoveryOptions,
-    FetchPage,
-    LocalIndex,
-    list_everything,
-)
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_hosts import StdioTarget
-from tools_search_ranking import FieldedRanker, default_ranker
 
 pytestmark = pytest.mark.anyio
 
@@ -311,30 +304,6 @@ async def test_a_server_that_dies_during_a_search_is_unavailable(liar: Any, era:
                 await tools.search("alpha")
 
 
-async def test_a_server_that_dies_during_a_call_is_unavailable(liar: Any, era: str):
-    with anyio.fail_after(10):
-        async with open_server(liar("call-dies", era=era).target) as tools:
-            await tools.search("alpha")
-            with pytest.raises(ServerUnavailableError):
-                await tools.call("make_alpha")
-
-
-async def test_a_call_that_hangs_is_given_up(liar: Any, era: str, impatient: ConnectionOptions):
-    with anyio.fail_after(10):
-        async with open_server(liar("call-hangs", era=era).target, impatient) as tools:
-            await tools.search("alpha")
-            with pytest.raises(ServerTimeoutError):
-                await tools.call("make_alpha")
-
-
-async def test_structured_content_that_breaks_the_tools_own_schema_is_an_invalid_result(liar: Any, era: str):
-    with anyio.fail_after(10):
-        async with open_server(liar("unstructured", era=era).target) as tools:
-            await tools.search("alpha")
-            with pytest.raises(InvalidServerResultError):
-                await tools.call("make_alpha")
-
-
 async def test_an_invalid_definition_costs_a_server_that_tool_and_no_other(liar: Any, era: str):
     with anyio.fail_after(10):
         async with open_server(liar("list-flawed", era=era, place="nowhere").target) as tools:
@@ -479,16 +448,6 @@ async def test_a_limit_below_one_is_a_local_mistake(liar: Any):
                 await tools.search("alpha", limit=0)
 
 
-async def test_listing_and_ranking_here_orders_as_the_reference_server_does(reference_program: StdioTarget):
-    with anyio.fail_after(20):
-        async with open_server(reference_program) as tools:
-            searched = await tools.search("delete a customer", limit=4)
-            listed = await tools.list()
-            assert len(listed) == 12
-    ranked = LocalIndex(listed, default_ranker()).search("delete a customer", 4)
-    assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
-
-
 async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_program: StdioTarget):
     with anyio.fail_after(20):
         async with open_server(plain_program) as tools:
@@ -496,102 +455,3 @@ async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_program
             result = await tools.call(found.tools[0].tool.name, {"first": 2, "second": 3})
     assert (found.mode, found.tools[0].tool.name) == ("list", "add_numbers")
     assert result.structured_content == {"result": 5}
-
-
-MAX_PAGES = 10
-
-
-def page(*names: str, after: str | None = None, description: str = "d", **members: object) -> ListedPage:
-    tools = [Tool(name=name, description=description, input_schema={"type": "object"}) for name in names]
-    return ListedPage(ListToolsResult.model_validate({"tools": tools, "nextCursor": after} | members))
-
-
-def pages(**by_cursor: ListedPage) -> FetchPage:
-    async def fetch(cursor: str | None) -> ListedPage:
-        return by_cursor["first" if cursor is None else cursor]
-
-    return fetch
-
-
-async def test_all_pages_are_read_and_an_empty_one_is_no_end():
-    listing = await list_everything(pages(first=page("a", after="p2"), p2=page(after="p3"), p3=page("b")))
-    assert [tool.name for tool in listing.items] == ["a", "b"]
-
-
-async def test_an_empty_cursor_is_a_cursor():
-    fetched: list[str | None] = []
-
-    async def fetch(cursor: str | None) -> ListedPage:
-        fetched.append(cursor)
-        return page("a", after="") if cursor is None else page("b")
-
-    listing = await list_everything(fetch)
-    assert (fetched, len(listing.items)) == ([None, ""], 2)
-
-
-async def test_the_first_definition_of_a_name_counts():
-    listing = await list_everything(
-        pages(first=page("a", description="first", after="p2"), p2=page("a", description="second"))
-    )
-    assert [tool.description for tool in listing.items] == ["first"]
-
-
-async def test_a_cursor_that_comes_back_is_a_lie():
-    with pytest.raises(InvalidServerResultError, match="circle"):
-        await list_everything(pages(first=page("a", after="p2"), p2=page("b", after="p2")))
-
-
-@pytest.mark.parametrize("per_page", [0, 6])
-async def test_a_listing_without_end_is_cut_off(per_page: int):
-    count = 0
-
-    async def fetch(cursor: str | None) -> ListedPage:
-        nonlocal count
-        count += 1
-        return page(*(f"t{count}-{n}" for n in range(per_page)), after=f"p{count}")
-
-    with pytest.raises(InvalidServerResultError, match="no end"):
-        await list_everything(fetch, max_pages=MAX_PAGES, max_items=50)
-    assert count <= MAX_PAGES
-
-
-async def test_a_listing_whose_pages_are_too_large_together_is_cut_off():
-    count = 0
-
-    async def fetch(cursor: str | None) -> ListedPage:
-        nonlocal count
-        count += 1
-        return page(f"t{count}", description="x" * 2**20, after=f"p{count}")
-
-    items = dict[str, Any]()
-    with pytest.raises(InvalidServerResultError, match="tools/list has more than 4 MiB"):
-        await list_everything(fetch, max_bytes=4 * 2**20, items=items)
-    assert (count, items) == (4, {})
-
-
-async def test_the_shortest_lifetime_and_the_strictest_scope_count():
-    first = page("a", after="p2", ttlMs=5000, cacheScope="public")
-    listing = await list_everything(pages(first=first, p2=page("b", ttlMs=2000, cacheScope="private")))
-    assert (listing.ttl_seconds, listing.scope) == (2.0, "private")
-
-
-async def test_a_listing_that_says_nothing_of_its_lifetime_is_told_apart_from_one_that_says_none():
-    silent = await list_everything(pages(first=page("a")))
-    stale = await list_everything(pages(first=page("a", ttlMs=0)))
-    assert (silent.ttl_seconds, stale.ttl_seconds) == (None, 0.0)
-
-
-async def test_a_tool_that_is_named_exactly_is_found_first():
-    tools = (await list_everything(pages(first=page("send", "send_mail", "mail_send_send")))).items
-    assert LocalIndex(tools, FieldedRanker()).search("send", 2)[0].tool.name == "send"
-
-
-async def test_nothing_is_found_where_nothing_fits():
-    tools = (await list_everything(pages(first=page("send")))).items
-    assert LocalIndex(tools, FieldedRanker()).search("xylophone", 5) == ()
-
-
-async def test_what_is_left_out_of_any_page_is_counted():
-    first, second = page("a", after="p2").result, page("b").result
-    listing = await list_everything(pages(first=ListedPage(first, 2), p2=ListedPage(second, 1)))
-    assert (len(listing.items), listing.left_out) == (2, 3)

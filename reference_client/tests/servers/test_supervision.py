@@ -10,7 +10,7 @@ import anyio
 import pytest
 from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError
 from tools_search_client.servers.diagnostics import Diagnostics
-from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 pytestmark = pytest.mark.anyio

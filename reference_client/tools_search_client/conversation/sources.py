@@ -33,8 +33,8 @@ from tools_search_client.federation.fanout import Answer, Method, Question, in_p
 from tools_search_client.federation.federation import LISTING, Federation
 from tools_search_client.federation.merging import listed_among_servers, named_among_servers
 from tools_search_client.found import Found, FoundTool
-from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.host_connection import HostConnection
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import SupervisedServer
 
 _MAX_TOPICS: Final = 50

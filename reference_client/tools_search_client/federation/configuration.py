@@ -31,7 +31,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.errors import ConfigurationError, LocalError, require_kind, require_kinds
 from tools_search_client.found import FoundTool
-from tools_search_client.servers.discovery import SECONDS, ServerTimes
+from tools_search_client.servers.discovery_options import SECONDS, ServerTimes
 
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 

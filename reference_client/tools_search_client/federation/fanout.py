@@ -36,8 +36,9 @@ from tools_search_client.errors import (
     ServerTimeoutError,
 )
 from tools_search_client.found import Found, ServerReport
-from tools_search_client.servers.discovery import Answered, ServerTools
+from tools_search_client.servers.discovery import Answered
 from tools_search_client.servers.host_connection import HostConnection
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 _AT_ONCE: Final = 10

@@ -85,14 +85,10 @@ from tools_search_client.found import (
 from tools_search_client.json_values import require_sendable
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import (
-    Answered,
-    DiscoveryOptions,
-    ServerTimes,
-    ServerTools,
-    require_request,
-)
+from tools_search_client.servers.discovery import Answered, require_request
+from tools_search_client.servers.discovery_options import DiscoveryOptions, ServerTimes
 from tools_search_client.servers.host_connection import ConnectedServer, HostConnection
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 _DEADLINE: Final = 10.0

@@ -59,8 +59,9 @@ from tools_search_client.errors import (
     require_kind,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, stated
+from tools_search_client.servers.discovery_options import DiscoveryOptions, stated
 from tools_search_client.servers.faults import as_server_error, host_faults, refusal
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
 from tools_search_client.version import VERSION

@@ -1,203 +1,48 @@
-"""Finds and calls one server's tools: by search if the server supports it, otherwise by listing and local ranking.
+"""Finds the items of one list of a server: by search if the server supports it, otherwise by listing.
 
-Resources, resource templates and prompts are found the same way. They are ranked in the form of tools, which carry the
-original items.
-
-A server could list forever, so pages, tools and cursors are limited.
+Tools are found this way, and so are resources, resource templates and prompts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, fields
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, cast
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 import anyio
-from mcp import Client, MCPError
-from mcp.shared.dispatcher import ProgressFnT
+from mcp import Client
 from mcp_ext_search_primitives import (
-    PROMPTS,
-    RESOURCE_TEMPLATES,
-    RESOURCES,
     PrimitivesServerSettings,
     ResourcesSettings,
 )
-from mcp_ext_search_primitives.client import primitives_settings
-from mcp_ext_tools_search.client import hit_metadata, raw_request, read_pages
-from mcp_ext_tools_search.client.listing import ListedPage, list_page
-from mcp_ext_tools_search.client.search import without_wrong_members
-from mcp_ext_tools_search.cursor import follow_cursors
-from mcp_ext_tools_search.ranking import Ranker
-from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.client import read_pages
 from mcp_ext_tools_search.types import (
-    EXTENSION_ID,
-    TOOLS,
     WHITE_SPACE,
-    HitMetadata,
     Primitive,
-    SearchResult,
     ServerSettings,
 )
 from mcp_types import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
-    CallToolRequestParams,
-    CallToolResult,
-    RequestParamsMeta,
-    Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, Field, ValidationError
-from pydantic.alias_generators import to_snake
-from pydantic_core import PydanticSerializationError, to_json
-from tools_search_hosts.messages import MAX_MESSAGE_BYTES, mebibytes
-from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
-    HostError,
     InvalidServerResultError,
     LocalError,
     ServerBusyError,
     ServerError,
     ServerRefusedError,
-    ServerUnavailableError,
     require_count,
     require_kind,
-    require_times,
 )
-from tools_search_client.found import Era, Found, FoundTool, Mode
-from tools_search_client.json_values import require_sendable
+from tools_search_client.found import Mode
 from tools_search_client.servers.cache import CacheScope, ExpiringCache
-from tools_search_client.servers.faults import server_faults
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Item = TypeVar("Item")
-
-_MAX_PAGES: Final = 1_000
-_MAX_OFFERS: Final = 10_000
-"""Maximum prompts, resources or templates on one server; a longer list counts as endless."""
-
-_MAX_LIST_BYTES: Final = 8 * MAX_MESSAGE_BYTES
-"""Maximum size of all pages of a list: without it, a thousand pages could fill the host's memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ItemsPage:
-    """The `ListedPage` of a list of items other than tools."""
-
-    result: SearchResult
-    left_out: int
-
-
-FetchPage: TypeAlias = Callable[[str | None], Awaitable[ListedPage | _ItemsPage]]
-"""Requests the page at a cursor; `None` requests the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[Item]):
-    """A server's complete list of one kind of item, in its own order, each key once."""
-
-    items: tuple[Item, ...]
-
-    ttl_seconds: float | None
-    """How long the server allows caching it: the shortest time of its pages; `None` if the server does not say."""
-
-    scope: CacheScope
-    """`private` if any page is."""
-
-    left_out: int = 0
-    """Number of definitions left out because they are invalid under the protocol, or repeat a key of their page."""
-
-
-async def list_everything(
-    fetch: FetchPage,
-    *,
-    max_pages: int = _MAX_PAGES,
-    max_items: int = 100_000,
-    max_bytes: int = _MAX_LIST_BYTES,
-    primitive: Primitive[Any] = TOOLS,
-    items: dict[str, Any] | None = None,
-) -> Listing[Any]:
-    """Return all pages of a list (`tools/list` by default) as one listing.
-
-    An empty page does not end the list. If a key is repeated, the first definition is kept. Invalid definitions are
-    left out and counted, and so are repetitions within a page; between pages, they are due to a change of the list. A
-    list that exceeds the limits counts as endless.
-
-    Args:
-        fetch: Requests a page.
-        max_pages: The limit on pages.
-        max_items: The limit on items.
-        max_bytes: The limit on the pages' size as JSON, without what is left out of them.
-        primitive: The kind of item.
-        items: Gets the items by key, page by page, so that the caller has them if a later page fails; none of a list
-            that has no end.
-
-    Raises:
-        InvalidServerResultError: A cursor was repeated, or the list exceeds its limits.
-    """
-    pages: list[ListedPage | _ItemsPage] = []
-    items = {} if items is None else items
-    repeated = size = 0
-
-    async def read_page(cursor: str | None) -> str | None:
-        nonlocal repeated, size
-        pages.append(await fetch(cursor))
-        result = pages[-1].result
-        own = primitive.by_key(result)
-        repeated += len(getattr(result, to_snake(primitive.member))) - len(own)
-        for key, item in own.items():
-            items.setdefault(key, item)
-        if result.next_cursor is not None and (count := len(items)) > max_items:
-            items.clear()
-            raise InvalidServerResultError(f"{primitive.list_method} has no end after {count} {primitive.member}")
-        if result.next_cursor is not None and (size := size + _size(result)) > max_bytes:
-            items.clear()
-            raise InvalidServerResultError(f"{primitive.list_method} has more than {mebibytes(max_bytes)}")
-        return result.next_cursor
-
-    if problem := await follow_cursors(read_page, max_pages):
-        items.clear()
-        raise InvalidServerResultError(f"{primitive.list_method} {problem}")
-    results = [page.result for page in pages]
-    return Listing(
-        tuple(items.values()),
-        min((result.ttl_ms / 1000 for result in results if "ttl_ms" in result.model_fields_set), default=None),
-        "private" if any(result.cache_scope == "private" for result in results) else "public",
-        sum(page.left_out for page in pages) + repeated,
-    )
-
-
-def _size(page: BaseModel) -> int:
-    try:
-        return len(to_json(page))
-    except PydanticSerializationError:  # an unpaired surrogate, which a server in this process can return
-        return len(repr(page))
-
-
-class LocalIndex:
-    """A listing's tools, indexed for local search with the reference server's ranking."""
-
-    def __init__(self, tools: Sequence[Tool], ranker: Ranker) -> None:
-        self._tools = {tool.name: tool for tool in tools}
-        self._index = floored(ranker)(list(self._tools.values()))
-
-    def search(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        """Return the best `limit` tools for `query`; a blank query finds nothing."""
-        return tuple(
-            FoundTool(hit.name, "", self._tools[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched)))
-            for hit in self._index.search(query)[:limit]
-        )
-
-
-_MAX_EXTENSION: Final = 10
-"""Factor by which reporting progress can extend a call's total time."""
+from tools_search_client.servers.discovery_options import CompleteDiscoveryOptions
+from tools_search_client.servers.listing import Listing, complete_listing
 
 _LEGACY_CRASH: Final = 0
 """The Python SDK's error code for an unexpected exception in an extension handler on a legacy connection."""
@@ -219,74 +64,6 @@ _MAX_FAILURES: Final = 3
 
 _CHEAP_LISTING: Final = 200
 """The most tools to list because of a single failed search."""
-
-SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
-"""How a configuration states a time."""
-
-
-def stated(options: DataclassInstance) -> dict[str, Any]:
-    """Return the options that are set, that is, not `None`."""
-    of = {each.name: getattr(options, each.name) for each in fields(options)}
-    return {name: value for name, value in of.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTimes:
-    """The times of `DiscoveryOptions`, with their defaults. The annotations apply to a configuration."""
-
-    listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
-    request_timeout: Annotated[float, SECONDS] = 30.0
-
-    call_timeout: Annotated[float, SECONDS] = 120.0
-    """As long as a person waits. A gateway times out earlier, so that it can report which server did not answer."""
-
-    retry_after: Annotated[float, SECONDS] = 1.0
-    busy_patience: Annotated[float, SECONDS] = 2.0
-    search_again_after: Annotated[float, SECONDS] = 300.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveryOptions:
-    """Search options for one server. Options left out default to the configuration, then to the built-in defaults."""
-
-    ranker: Ranker | None = None
-    """Ranks listed tools locally."""
-
-    listing_ttl: float | None = None
-    """How many seconds to cache a listing if the server does not say; 0 means until the server announces a change."""
-
-    request_timeout: float | None = None
-    """Timeout in seconds for one search or listing, including all pages; `math.inf` means no limit."""
-
-    call_timeout: float | None = None
-    """Timeout in seconds for one tool call. Each progress report restarts it, up to ten times this in total; `math.inf`
-    means no limit.
-    """
-
-    retry_after: float | None = None
-    """Seconds to wait after a failed search before the next one; doubled after each consecutive failure."""
-
-    busy_patience: float | None = None
-    """How many seconds a search waits for a busy server before it fails with that error."""
-
-    search_again_after: float | None = None
-    """How many seconds to list a server that refuses searches or keeps failing."""
-
-    authorization: Callable[[], str] | None = None
-    """Returns the name of the current authorization. Answers that a server marks private are only reused for it."""
-
-    def __post_init__(self) -> None:
-        require_times(self, "request_timeout", "call_timeout")
-        require_times(self, "listing_ttl", "retry_after", "busy_patience", "search_again_after", or_zero=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteDiscoveryOptions(ServerTimes):
-    """`DiscoveryOptions` with every option set."""
-
-    ranker: Ranker = field(default_factory=default_ranker)
-    authorization: Callable[[], str] = str
-
 
 _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
 """Errors after which a listing can replace a failed search."""
@@ -477,7 +254,7 @@ class Discovery:
                     return listing
                 self._reading = partition, read
                 try:
-                    listing = await self._listed(read)
+                    listing = await complete_listing(self._client, self.primitive, read)
                 finally:
                     self._reading = None
         except ServerError as error:
@@ -490,228 +267,6 @@ class Discovery:
             ttl = listing.ttl_seconds
         kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
         return listing
-
-    async def _listed(self, read: dict[str, Any]) -> Listing[Any]:
-        primitive, capabilities = self.primitive, self._client.server_capabilities
-        is_optional = primitive is RESOURCE_TEMPLATES  # which have no capability of their own
-        try:
-            if primitive is TOOLS:
-                is_optional = capabilities.tools is None  # a server without tools may not know `tools/list`
-                return await list_everything(partial(list_page, self._client), items=read)
-            if (capabilities.prompts if primitive is PROMPTS else capabilities.resources) is not None:
-                fetch = partial(_list_items, self._client, primitive)
-                return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive, items=read)
-        except MCPError as error:
-            if error.code != METHOD_NOT_FOUND or not is_optional:
-                raise
-        return Listing((), None, "public")
-
-
-async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | None) -> _ItemsPage:
-    """Request a page of a list, and leave out invalid items.
-
-    Raises:
-        InvalidServerResultError: The result is not a page.
-        MCPError: The server refused or is gone.
-    """
-    page = await raw_request(client, primitive.list_method, {} if cursor is None else {"cursor": cursor}, seconds=None)
-    listed, following = page.get(primitive.member), page.get("nextCursor")
-    if not isinstance(listed, list) or not isinstance(following, str | None):
-        member = "nextCursor" if isinstance(listed, list) else primitive.member
-        raise InvalidServerResultError(f"{primitive.list_method} has a wrong {member!r}")
-    entries, valid = cast("list[Any]", listed), list[Any]()
-    for entry in entries:
-        try:
-            valid.append(primitive.item.model_validate(entry, by_name=False))
-        except ValidationError:
-            continue
-    usable: dict[str, Any] = {primitive.member: valid} | ({} if following is None else {"nextCursor": following})
-    if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        usable |= {name: page[name] for name in ("ttlMs", "cacheScope") if name in page}
-    return _ItemsPage(without_wrong_members(primitive.result, usable), len(entries) - len(valid))
-
-
-class ServerTools:
-    """One connected server's tools and other items.
-
-    Args:
-        client: A connected client that declares the extension (`extensions=[TOOLS_SEARCH]`); if it does not, tools are
-            listed. `open_server` takes care of both.
-        options: Search options.
-        ended: Returns why the connection ended, for error messages; empty if unknown.
-    """
-
-    def __init__(
-        self, client: Client, options: DiscoveryOptions | None = None, *, ended: Callable[[], str] = str
-    ) -> None:
-        self._ended = ended
-        self._options = CompleteDiscoveryOptions(**stated(options) if options else {})
-        self.client: Final = client
-        """The connection, for everything other than finding tools."""
-        # Read them now, because a client discards them when its connection ends, before reports are written.
-        self.settings: Final[PrimitivesServerSettings | None] = (
-            primitives_settings(client) if _is_declared(client) else None
-        )
-        """The server's search settings; `None` if it has none, or the client does not declare the extension."""
-        self.protocol_version: Final = client.protocol_version
-        self.info: Final = client.server_info
-        self.instructions: Final = client.instructions
-        self.era: Final[Era] = "modern" if client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
-        """The connection's protocol era."""
-        self._discoveries = {
-            primitive.method: Discovery(client, primitive, self.settings, self._options, self._deadline)
-            for primitive in (TOOLS, RESOURCES, RESOURCE_TEMPLATES, PROMPTS)
-        }
-        self._index: tuple[tuple[Tool, ...], LocalIndex] | None = None
-        """The tools of the last ranked listing, and their index."""
-        self._calls: set[anyio.CancelScope] = set()
-        """The deadlines of the calls in progress."""
-        self._waits_for_person = 0
-        self.host_fault: HostError | None = None
-        """The last exception from a host callback; the server was only sent its name."""
-
-    @property
-    def mode(self) -> Mode:
-        """How the next search for tools will be made, unless it fails."""
-        return self.discovery().mode
-
-    @property
-    def left_out(self) -> int:
-        """Number of tools left out of the last listing: invalid definitions, and those that repeat a name."""
-        return self.discovery().left_out
-
-    def discovery(self, primitive: Primitive[Any] = TOOLS) -> Discovery:
-        """Return the `Discovery` for tools or other items."""
-        return self._discoveries[primitive.method]
-
-    async def search(self, query: str, *, limit: int = 10) -> Found:
-        """Return up to `limit` tools that fit `query`, best first.
-
-        Raises:
-            LocalError: The query is blank or not valid Unicode, or `limit` is not positive.
-            ServerError: The server failed in a way that listing cannot help with, or the listing failed too. After a
-                single failed search, the tools are listed if that is cheap; otherwise the error is raised. A server
-                that stays busy (`ServerBusyError`) is not listed, and not searched before the time it stated.
-        """
-        answer = await self.discovery().search_or_list(query, limit)
-        if answer.mode == "search":
-            found = (
-                FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search") for tool in answer.items
-            )
-            return Found(tuple(found), "search")
-        # The cached listing is the same object until it is read again.
-        if self._index is None or self._index[0] is not answer.items:
-            self._index = (answer.items, LocalIndex(answer.items, self._options.ranker))
-        return Found(self._index[1].search(query, limit), "list", answer.fallback)
-
-    async def list(self) -> tuple[Tool, ...]:
-        """Return all tools in the server's order, except those with invalid definitions (see `left_out`).
-
-        Raises:
-            ServerError: The server failed, or its list is endless. If a later page failed, the error has the tools of
-                the earlier ones (`listed`).
-        """
-        return await self.discovery().list()
-
-    async def call(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        progress: ProgressFnT | None = None,
-        meta: RequestParamsMeta | None = None,
-    ) -> CallToolResult:
-        """Call a tool that a search or listing on this connection returned; this does not list the tools.
-
-        Raises:
-            LocalError: The name, arguments or `meta` cannot be sent as JSON.
-            ServerError: The server failed. A failing tool, or a result with no valid part, gives a result with
-                `is_error`, not an exception. With a client from `open_server`, a partly invalid result keeps its valid
-                parts, with a text in place of the others.
-        """
-        given = {"name": name, "arguments": arguments, "_meta": meta}
-        require_sendable(CallToolRequestParams, f"the call of {name!r}", **given)
-        report = progress
-        seconds = self._options.call_timeout
-        latest = anyio.current_time() + seconds * _MAX_EXTENSION
-        async with self.patience() as scope:
-
-            async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                scope.deadline = max(scope.deadline, min(anyio.current_time() + seconds, latest))
-                if report is not None:
-                    await report(progress, total, message)
-
-            try:
-                return await self.client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
-            except RuntimeError as error:
-                # The SDK's error for structured content that violates the tool's output schema.
-                raise InvalidServerResultError(f"{error}; the call might have taken effect") from error
-
-    @asynccontextmanager
-    async def patience(self) -> AsyncGenerator[anyio.CancelScope]:
-        """Limit the block, in which the server does something for the user such as a call, to `call_timeout`.
-
-        Raises:
-            ServerError: The server failed in the block.
-            HostError: The server gave up because a host callback raised.
-        """
-        try:
-            async with self._deadline(math.inf if self._waits_for_person else self._options.call_timeout) as scope:
-                self._calls.add(scope)
-                try:
-                    yield scope
-                finally:
-                    self._calls.discard(scope)
-        except ServerRefusedError as error:
-            # The server was told which part of the host failed; an error that does not repeat it has another reason.
-            fault, self.host_fault = self.host_fault, None
-            if fault is None or fault.part not in str(error):
-                raise
-            raise fault from fault.__cause__
-
-    @contextmanager
-    def waiting_for_person(self) -> Generator[None]:
-        """Suspend call timeouts in the block, in which a host callback asks a person on the server's behalf."""
-        self._waits_for_person += 1
-        for scope in self._calls:
-            scope.deadline = math.inf
-        try:
-            yield
-        finally:
-            self._waits_for_person -= 1
-            if not self._waits_for_person:  # nobody is asked any more, so every call has its whole timeout again
-                for scope in self._calls:
-                    scope.deadline = anyio.current_time() + self._options.call_timeout
-
-    def forget(self, setting: str | None = None) -> None:
-        """Clear the caches because the server's lists changed; a refused search is tried again.
-
-        Args:
-            setting: Which lists changed: `resources`, `prompts`, or tools if empty; all by default.
-        """
-        for discovery in self._discoveries.values():
-            if setting is None or discovery.primitive.setting == setting:
-                discovery.forget()
-
-    def ending(self) -> ServerUnavailableError:
-        """Return the error for an ended connection, with the reason if known."""
-        how = self._ended()
-        return ServerUnavailableError(f"the connection ended: {how}" if how else "the connection ended")
-
-    @asynccontextmanager
-    async def _deadline(self, seconds: float) -> AsyncGenerator[anyio.CancelScope]:
-        with server_faults(self._ended), anyio.fail_after(seconds) as scope:
-            try:
-                _ = self.client.session
-            except RuntimeError as error:  # the SDK's error for a closed client
-                raise self.ending() from error
-            yield scope
-
-
-def _is_declared(client: Client) -> bool:
-    """Return whether a client declares the extension, without which it must not search (draft: Client Declaration)."""
-    declared = client.session._extensions  # pyright: ignore[reportPrivateUsage] - a session has no public way
-    return declared is not None and EXTENSION_ID in declared
 
 
 def require_request(query: str, limit: int) -> None:

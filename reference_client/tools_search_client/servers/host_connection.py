@@ -13,8 +13,8 @@ from tools_search_hosts import ServerEntry, Target, UnusableTarget
 
 from tools_search_client.errors import HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes
-from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.faults import host_faults
+from tools_search_client.servers.server_tools import ServerTools
 
 _logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from tools_search_client.errors import (
     require_times,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
-from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.server_tools import ServerTools
 
 _CLOSING_SECONDS: Final = 10.0
 """Timeout in seconds for closing a connection; the SDK itself needs at most about six."""
