@@ -168,6 +168,30 @@ async def test_the_page_to_copy_searches_or_falls_back(liar: Any, fault: str, as
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("fault", "limit", "asked"),
+    [
+        ("none", 12, ["tools/search"]),  # without a limit, it returns ten
+        ("pages", 3, ["tools/search"] * 2),  # of two tools each
+        ("pages", 4, ["tools/search"] * 2),
+        ("pages", None, ["tools/search"] * 7),
+        ("refuses:-32601", 3, ["tools/search", "tools/list"]),
+        ("refuses:-32601", None, ["tools/search", "tools/list"]),
+        ("shapeless", 3, ["tools/search", "tools/list"]),
+        ("list-pages", 3, ["tools/list"] * 7),
+    ],
+)
+async def test_the_page_to_copy_returns_as_many_tools_as_wanted_and_reads_only_the_pages_for_them(
+    liar: Any, fault: str, limit: int | None, asked: list[str]
+):
+    server = liar(fault, place="nowhere" if fault.startswith("list") else "extensions", more=8)
+    with anyio.fail_after(10):
+        async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
+            assert len(await find_tools(client, "make a thing", limit=limit)) == (limit or 14)
+    assert server.asked("tools/search", "tools/list") == asked
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("fault", ["refuses:-32602", "busy:60000"])
 async def test_the_page_to_copy_raises_errors_that_listing_would_not_avoid(liar: Any, fault: str):
     server = liar(fault)
