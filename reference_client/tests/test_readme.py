@@ -216,7 +216,7 @@ async def test_the_page_to_copy_stops_at_a_server_without_a_last_page(
     server = liar("endless", place=place)
     with anyio.fail_after(20):
         async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
-            assert await find_tools(client, "make an alpha", limit=limit) == []
+            assert await find_tools(client, "make a thing", limit=limit) == []
     assert server.asked("tools/search", "tools/list") == [method] * 20
 
 
