@@ -38,6 +38,18 @@ async def test_a_limit_bounds_the_page_and_what_is_too_much_is_cut_silently(
         assert len((await send(client, params))["tools"]) == found
 
 
+@pytest.mark.parametrize("size", [1, 20])
+async def test_a_request_without_a_limit_gets_the_page_that_the_server_chose_up_to_twenty(
+    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send, size: int
+) -> None:
+    server = make_server(numbered)
+    install(server, ToolsSearch(default_limit=size, max_concurrency=1, max_searches=1))
+    async with connect(server) as client:
+        page = await send(client, {"query": "ledger"})
+        rest = await send(client, {"query": "ledger", "cursor": page["nextCursor"]})
+    assert (len(page["tools"]), len(rest["tools"])) == (size, min(size, 25 - size))
+
+
 async def test_a_small_largest_page_bounds_the_default_too(
     make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send
 ) -> None:
