@@ -231,6 +231,19 @@ async def test_the_page_to_copy_waits_as_long_as_its_client(liar: Any, fault: st
     assert raised.value.code == REQUEST_TIMEOUT
 
 
+@pytest.mark.anyio
+async def test_the_program_of_the_page_to_copy_gives_up_on_a_server_that_hangs(
+    liar: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(one_server, "_SECONDS", 1.0)
+    server = liar("hangs").target
+    with anyio.fail_after(10):
+        told = await one_server._main("alpha", [server.command, *server.args])  # pyright: ignore[reportPrivateUsage]
+    assert told is not None
+    assert told.startswith("the server failed: ")
+    assert told.endswith(f" ({REQUEST_TIMEOUT})")
+
+
 @pytest.mark.parametrize("fault", ["list-shapeless", "list-invalid-page"])
 def test_the_page_to_copy_says_in_one_line_that_a_list_is_unusable(liar: Any, fault: str):
     server = liar(fault, place="nowhere").target
