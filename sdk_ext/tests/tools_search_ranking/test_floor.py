@@ -49,6 +49,11 @@ def test_the_tool_of_that_name_comes_first(tools: Sequence[Tool]):
     assert Floor(tools).under(" search\u3000", hits)[:2] == [Hit("search", 1.0, ("name", "title")), hits[0]]
 
 
+def test_control_characters_around_a_name_are_no_white_space(tools: Sequence[Tool]):
+    hits = [Hit("search_code", 1.0, ("name",))]
+    assert Floor(tools).under("\x1csearch\x1f", hits)[0] == hits[0]
+
+
 def test_a_name_that_is_the_query_as_it_stands_goes_before_one_without_its_white_space(make_tool: Callable[..., Tool]):
     tools = [make_tool(name, "Prints.") for name in ("print", " print ", "print ")]
     for ranker in (FieldedRanker(), floored(SimpleRanker()), floored(_ranker())):
