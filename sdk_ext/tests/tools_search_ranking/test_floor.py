@@ -80,6 +80,11 @@ def test_tools_with_every_term_are_among_the_matches(tools: Sequence[Tool]):
     ]
 
 
+def test_tools_that_the_ranking_missed_follow_in_the_order_of_their_names(make_tool: Callable[..., Tool]):
+    tools = [make_tool(f"zip_{number}", "Compress.") for number in (5, 2, 8, 1, 7, 3, 6, 4)]
+    assert [hit.name for hit in Floor(tools).under("compress", [])] == [f"zip_{number}" for number in range(1, 9)]
+
+
 def test_terms_may_be_spread_over_name_title_and_description(tools: Sequence[Tool]):
     assert Floor(tools).under("everything code", []) == [Hit("search", 1.0, ("title", "description"))]
 
