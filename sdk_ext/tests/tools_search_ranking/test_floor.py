@@ -68,7 +68,9 @@ def test_letter_case_tells_names_apart(tools: Sequence[Tool]):
 
 
 def test_a_name_that_was_not_found_comes_first_too(tools: Sequence[Tool]):
-    assert Floor(tools).under("zip", [Hit("search", 1.0)]) == [Hit("zip", 1.0, ("name",)), Hit("search", 1.0)]
+    for visible in (None, {"zip", "search"}):
+        found = Floor(tools).under("zip", [Hit("search", 1.0)], visible)
+        assert found == [Hit("zip", 1.0, ("name",)), Hit("search", 1.0)]
 
 
 def test_tools_with_every_term_are_among_the_matches(tools: Sequence[Tool]):
