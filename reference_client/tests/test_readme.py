@@ -168,6 +168,30 @@ async def test_the_page_to_copy_searches_or_falls_back(liar: Any, fault: str, as
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("fault", "limit", "asked"),
+    [
+        ("none", 12, ["tools/search"]),  # without a limit, it returns ten
+        ("pages", 3, ["tools/search"] * 2),  # of two tools each
+        ("pages", 4, ["tools/search"] * 2),
+        ("pages", None, ["tools/search"] * 7),
+        ("refuses:-32601", 3, ["tools/search", "tools/list"]),
+        ("refuses:-32601", None, ["tools/search", "tools/list"]),
+        ("shapeless", 3, ["tools/search", "tools/list"]),
+        ("list-pages", 3, ["tools/list"] * 7),
+    ],
+)
+async def test_the_page_to_copy_returns_as_many_tools_as_wanted_and_reads_only_the_pages_for_them(
+    liar: Any, fault: str, limit: int | None, asked: list[str]
+):
+    server = liar(fault, place="nowhere" if fault.startswith("list") else "extensions", more=8)
+    with anyio.fail_after(10):
+        async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
+            assert len(await find_tools(client, "make a thing", limit=limit)) == (limit or 14)
+    assert server.asked("tools/search", "tools/list") == asked
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("fault", ["refuses:-32602", "busy:60000"])
 async def test_the_page_to_copy_raises_errors_that_listing_would_not_avoid(liar: Any, fault: str):
     server = liar(fault)
@@ -192,7 +216,7 @@ async def test_the_page_to_copy_stops_at_a_server_without_a_last_page(
     server = liar("endless", place=place)
     with anyio.fail_after(20):
         async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
-            assert await find_tools(client, "make an alpha", limit=limit) == []
+            assert await find_tools(client, "make a thing", limit=limit) == []
     assert server.asked("tools/search", "tools/list") == [method] * 20
 
 
@@ -205,6 +229,19 @@ async def test_the_page_to_copy_waits_as_long_as_its_client(liar: Any, fault: st
             with pytest.raises(MCPError) as raised:
                 await find_tools(client, "make an alpha")
     assert raised.value.code == REQUEST_TIMEOUT
+
+
+@pytest.mark.anyio
+async def test_the_program_of_the_page_to_copy_gives_up_on_a_server_that_hangs(
+    liar: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(one_server, "_SECONDS", 1.0)
+    server = liar("hangs").target
+    with anyio.fail_after(10):
+        told = await one_server._main("alpha", [server.command, *server.args])  # pyright: ignore[reportPrivateUsage]
+    assert told is not None
+    assert told.startswith("the server failed: ")
+    assert told.endswith(f" ({REQUEST_TIMEOUT})")
 
 
 @pytest.mark.parametrize("fault", ["list-shapeless", "list-invalid-page"])

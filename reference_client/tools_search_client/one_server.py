@@ -28,7 +28,6 @@ from mcp_ext_tools_search.client import (
     server_settings,
 )
 from mcp_ext_tools_search.cursor import follow_cursors
-from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
 from pydantic import ValidationError
@@ -81,7 +80,7 @@ def for_model(pages: Sequence[SearchToolsResult]) -> list[Tool]:
 async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
     """Fall back to `tools/list`, with the ranking that the reference server uses."""
     tools = {tool.name: tool for tool in await list_tools(client) if is_for_model(tool)}
-    index = floored(default_ranker())(list(tools.values()))
+    index = default_ranker()(list(tools.values()))
     return [tools[hit.name] for hit in index.search(query)[:limit]]
 
 

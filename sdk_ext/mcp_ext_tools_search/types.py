@@ -151,7 +151,7 @@ class ClientSettings(ExtensionModel):
 class HitMetadata(ExtensionModel):
     """Why a tool was found, at `Tool._meta[EXTENSION_ID]` (draft: Hit Metadata)."""
 
-    score: Annotated[Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None, LeftOut] = None
+    score: Annotated[Annotated[float, Field(ge=0, le=1, strict=True)] | None, LeftOut] = None
     """Relevance in [0, 1], comparable only within one result."""
 
     matched: Annotated[list[Text] | None, LeftOut] = None

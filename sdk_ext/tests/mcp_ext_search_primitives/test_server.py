@@ -232,6 +232,17 @@ async def test_a_cursor_of_one_method_is_refused_by_every_other(
             assert refused.value.data["field"] == "cursor"
 
 
+async def test_a_page_search_is_for_tools_only(offering: Offering, connect: Connect) -> None:
+    async def page_search(_ctx: Any, _query: str, _positions: range) -> Answer:
+        return Answer([], {})
+
+    server = offering()
+    ToolsSearch(resources=True, page_search=page_search).install(server)
+    async with connect(server) as client:
+        assert await found(client, TOOLS, "send_invoice") == []
+        assert await found(client, RESOURCES, "returns") == ["docs://handbook/returns.md"]
+
+
 async def test_what_a_middleware_hides_is_neither_found_nor_counted(offering: Offering, connect: Connect) -> None:
     async def hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)

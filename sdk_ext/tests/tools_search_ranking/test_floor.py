@@ -49,6 +49,11 @@ def test_the_tool_of_that_name_comes_first(tools: Sequence[Tool]):
     assert Floor(tools).under(" search\u3000", hits)[:2] == [Hit("search", 1.0, ("name", "title")), hits[0]]
 
 
+def test_control_characters_around_a_name_are_no_white_space(tools: Sequence[Tool]):
+    hits = [Hit("search_code", 1.0, ("name",))]
+    assert Floor(tools).under("\x1csearch\x1f", hits)[0] == hits[0]
+
+
 def test_a_name_that_is_the_query_as_it_stands_goes_before_one_without_its_white_space(make_tool: Callable[..., Tool]):
     tools = [make_tool(name, "Prints.") for name in ("print", " print ", "print ")]
     for ranker in (FieldedRanker(), floored(SimpleRanker()), floored(_ranker())):
@@ -63,7 +68,9 @@ def test_letter_case_tells_names_apart(tools: Sequence[Tool]):
 
 
 def test_a_name_that_was_not_found_comes_first_too(tools: Sequence[Tool]):
-    assert Floor(tools).under("zip", [Hit("search", 1.0)]) == [Hit("zip", 1.0, ("name",)), Hit("search", 1.0)]
+    for visible in (None, {"zip", "search"}):
+        found = Floor(tools).under("zip", [Hit("search", 1.0)], visible)
+        assert found == [Hit("zip", 1.0, ("name",)), Hit("search", 1.0)]
 
 
 def test_tools_with_every_term_are_among_the_matches(tools: Sequence[Tool]):
@@ -73,6 +80,11 @@ def test_tools_with_every_term_are_among_the_matches(tools: Sequence[Tool]):
         Hit("search_code", 0.7, ("name", "description")),
         Hit("zip", 0.7, ("description",)),
     ]
+
+
+def test_tools_that_the_ranking_missed_follow_in_the_order_of_their_names(make_tool: Callable[..., Tool]):
+    tools = [make_tool(f"zip_{number}", "Compress.") for number in (5, 2, 8, 1, 7, 3, 6, 4)]
+    assert [hit.name for hit in Floor(tools).under("compress", [])] == [f"zip_{number}" for number in range(1, 9)]
 
 
 def test_terms_may_be_spread_over_name_title_and_description(tools: Sequence[Tool]):

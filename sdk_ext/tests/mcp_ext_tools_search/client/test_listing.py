@@ -61,3 +61,20 @@ async def test_a_page_without_a_list_of_tools_is_an_error_and_not_an_empty_page(
     async with connect(billing) as client:
         with pytest.raises(ValidationError):
             await list_page(client, None)
+
+
+async def test_a_page_at_a_cursor_loses_only_the_tools_with_invalid_definitions(
+    billing: MCPServer[Any], connect: Connect
+) -> None:
+    async def careless(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method != "tools/list":
+            return await call_next(ctx)
+        name = f"at_{(ctx.params or {}).get('cursor')}"
+        return {"tools": [{"name": "shapeless"}, {"name": name, "inputSchema": {"type": "object"}}, 5]}
+
+    billing.middleware.append(careless)
+    async with connect(billing) as client:
+        for cursor in ("2", None):
+            page = await list_page(client, cursor)
+            assert [tool.name for tool in page.result.tools] == [f"at_{cursor}"]
+            assert page.left_out == 2

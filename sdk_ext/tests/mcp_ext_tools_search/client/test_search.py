@@ -46,7 +46,7 @@ async def test_a_search_answers_the_best_tools_with_why(billing: MCPServer[Any],
     install(billing)
     async with connect(billing) as client:
         for target in (client, client.session):
-            result = await search_tools(target, "send an invoice", limit=1)
+            result = await search_tools(target, "send an invoice", limit=1, timeout=20)
             assert [tool.name for tool in result.tools] == ["send_invoice"]
             metadata = hit_metadata(result.tools[0])
             assert metadata is not None

@@ -57,11 +57,12 @@ async def test_settings_that_change_are_read_anew_at_each_connection(billing: MC
         assert server_settings(client) == ServerSettings(catalog_size=4, max_limit=50)
 
 
+@pytest.mark.parametrize(("stated", "max_limit"), [(3, 7), (7, 3)])
 async def test_the_lower_of_two_largest_pages_is_advertised_and_kept(
-    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send
+    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send, stated: int, max_limit: int
 ) -> None:
     server = make_server(numbered)
-    install(server, ToolsSearch(settings=ServerSettings(max_limit=3), max_limit=7))
+    install(server, ToolsSearch(settings=ServerSettings(max_limit=stated), max_limit=max_limit))
     async with connect(server) as client:
         assert server_settings(client) == ServerSettings(max_limit=3)
         assert len((await send(client, {"query": "ledger", "limit": 100}))["tools"]) == 3

@@ -13,7 +13,8 @@ from mcp.server import MCPServer, Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools, server_settings
-from mcp_ext_tools_search.server import ToolsSearch, install
+from mcp_ext_tools_search.ranking import Hit
+from mcp_ext_tools_search.server import Answer, ToolsSearch, install
 from mcp_types import ListToolsResult, PaginatedRequestParams, Tool
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +37,18 @@ async def test_a_limit_bounds_the_page_and_what_is_too_much_is_cut_silently(
     async with connect(server) as client:
         params = {"query": "ledger"} | ({} if limit is None else {"limit": limit})
         assert len((await send(client, params))["tools"]) == found
+
+
+@pytest.mark.parametrize("size", [1, 20])
+async def test_a_request_without_a_limit_gets_the_page_that_the_server_chose_up_to_twenty(
+    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send, size: int
+) -> None:
+    server = make_server(numbered)
+    install(server, ToolsSearch(default_limit=size, max_concurrency=1, max_searches=1))
+    async with connect(server) as client:
+        page = await send(client, {"query": "ledger"})
+        rest = await send(client, {"query": "ledger", "cursor": page["nextCursor"]})
+    assert (len(page["tools"]), len(rest["tools"])) == (size, min(size, 25 - size))
 
 
 async def test_a_small_largest_page_bounds_the_default_too(
@@ -66,6 +79,31 @@ async def test_pages_are_disjoint_complete_and_end_on_a_full_one(
                 break
             cursor = {"cursor": page["nextCursor"]}
         assert found == whole
+
+
+async def test_a_page_search_is_called_for_one_page_at_a_time(
+    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send
+) -> None:
+    asked: list[tuple[str, str, range]] = []
+
+    async def page_search(ctx: ServerRequestContext[Any, Any], query: str, positions: range) -> Answer:
+        asked.append((ctx.method, query, positions))
+        page = numbered[positions.start : positions.stop]
+        definitions = {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in page}
+        return Answer([Hit(tool.name, 1.0) for tool in numbered], definitions)
+
+    server = make_server([])
+    install(server, ToolsSearch(page_search=page_search))
+    found: list[str] = []
+    cursor: dict[str, Any] = {}
+    async with connect(server) as client:
+        for limit in (10, 7, 10):
+            page = await send(client, {"query": "ledger", "limit": limit, **cursor})
+            found += [tool["name"] for tool in page["tools"]]
+            cursor = {"cursor": page.get("nextCursor")}
+    assert cursor == {"cursor": None}
+    assert found == [tool.name for tool in numbered]
+    assert asked == [("tools/search", "ledger", range(*ends)) for ends in ((0, 10), (10, 17), (17, 27))]
 
 
 async def test_a_replica_with_the_same_key_continues_a_search(
