@@ -22,7 +22,7 @@ from mcp_types import INVALID_PARAMS
 from tools_search_client.federation import federation, merging
 from tools_search_client.federation.fanout import Answer
 from tools_search_client.found import FoundTool
-from tools_search_client.servers import discovery, faults
+from tools_search_client.servers import discovery, faults, server_tools
 from tools_search_client.servers.cache import ExpiringCache
 from tools_search_client.servers.server_tools import ServerTools
 
@@ -177,7 +177,7 @@ def empty_settings_are_none() -> None:
         found = primitives_settings(target)
         return found if found is not None and found.model_fields_set else None
 
-    replace(discovery, "primitives_settings", broken)
+    replace(server_tools, "primitives_settings", broken)
 
 
 FAULTS: Final[dict[str, Callable[[], None]]] = {
