@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,7 +24,24 @@ from tools_search_hosts.endings import connection_ended, timed_out
 
 pytestmark = pytest.mark.anyio
 
+ROOT = Path(__file__).parents[3]
 TOOL = Tool(name="send_invoice", input_schema={"type": "object"}, output_schema={"type": "object"})
+
+
+def test_each_private_use_of_the_sdk_is_on_the_list_of_the_decision() -> None:
+    decision = (ROOT / "spec/decisions/0005-private-sdk-surface.md").read_text(encoding="utf-8")
+    listed = {row.split("`")[1]: row for row in decision.splitlines() if row.startswith("| `")}
+    used = {
+        (f"{module.relative_to(ROOT)}".removeprefix(f"{part}/"), name)
+        for part in ("sdk_ext", "reference_server", "reference_client")
+        for module in (ROOT / part).rglob("*.py")
+        if "tests" not in module.relative_to(ROOT).parts
+        for line in module.read_text(encoding="utf-8").splitlines()
+        if "reportPrivateUsage" in line
+        for name in re.findall(r"\.(_[a-z]\w*)", line)
+    }
+    assert {(module, name) for module, name in used if name not in listed.get(module, "")} == set()
+    assert len(used) > 5
 
 
 def test_an_mcpserver_holds_a_low_level_server_with_the_same_middleware(billing: MCPServer[Any]) -> None:
