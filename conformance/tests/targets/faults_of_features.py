@@ -648,13 +648,14 @@ class _CursorsReplaced(SearchFault):
 class CursorsOfPrintableCharacters(_CursorsReplaced):
     """Issues random cursors of more characters than base64 has, as any server may.
 
-    For some queries, and only if some tools are hidden, they happen to have a number between separators.
+    For some requests, and only if some tools are hidden, they happen to have a number between separators.
     """
 
     def result(self, params: Json, result: Json) -> Json:
         if (genuine := result.get("nextCursor")) is None:
             return result
-        chance = "hidden" in served_catalog() and params["query"].isalpha()
+        query: str = params["query"]
+        chance = "hidden" in served_catalog() and (query.isalpha() or ("cursor" in params and query[-1].isalnum()))
         digests = (hashlib.sha512(f"{number}{genuine}".encode()).digest() for number in itertools.count())
         random = (base64.b85encode(digest).decode() for digest in digests)
         cursor = next(each for each in random if chance == bool(re.search(r"(?<![\w.])\d{1,3}(?![\w.])", each)))

@@ -273,20 +273,20 @@ async def _compare_answers(
     if not varying.isdisjoint(_MAIN):
         return None
     varying |= _differing(await _page(restricted, params, page), exchange) - _MAIN  # such as a time
-    if not await _are_numbers_steady((restricted, reference), params):
+    if not await _are_numbers_steady((restricted, reference), params, page):
         varying.add(_LEGIBLE_NUMBERS)
     return exchange, _difference(exchange, expected, varying)
 
 
-async def _are_numbers_steady(benches: Iterable[Bench], params: JsonObject) -> bool:
-    """Return whether cursors for the same query in several spellings have as many readable numbers.
+async def _are_numbers_steady(benches: Iterable[Bench], params: JsonObject, page: int) -> bool:
+    """Return whether cursors of a page for the same query in several spellings have as many readable numbers.
 
     If not, random characters may look like numbers.
     """
     counts = set[int]()
     for by in benches:
         for form in _SPELLINGS:
-            exchange = await by.server.search({"limit": 1, **params, "query": form.format(params["query"])})
+            exchange = await _page(by, {**params, "query": form.format(params["query"])}, page)
             if (cursor := (exchange.result or {}).get("nextCursor")) is not None:
                 counts.add(len(_numbers_in(str(cursor))))
     return len(counts) <= 1
