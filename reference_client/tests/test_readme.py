@@ -238,10 +238,10 @@ async def test_the_program_of_the_page_to_copy_gives_up_on_a_server_that_hangs(
     monkeypatch.setattr(one_server, "_SECONDS", 1.0)
     server = liar("hangs").target
     with anyio.fail_after(10):
-        told = await one_server._main("alpha", [server.command, *server.args])  # pyright: ignore[reportPrivateUsage]
-    assert told is not None
-    assert told.startswith("the server failed: ")
-    assert told.endswith(f" ({REQUEST_TIMEOUT})")
+        message = await one_server._main("alpha", [server.command, *server.args])  # pyright: ignore[reportPrivateUsage]
+    assert message is not None
+    assert message.startswith("the server failed: ")
+    assert message.endswith(f" ({REQUEST_TIMEOUT})")
 
 
 @pytest.mark.parametrize("fault", ["list-shapeless", "list-invalid-page"])

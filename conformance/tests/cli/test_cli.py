@@ -164,15 +164,15 @@ def test_an_http_command_says_where_it_listens(run: Run, first_line: str, told: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "advice"),
     [
         (["python", "server.py"], "No such command 'python'. To test a server, use `server -- ARGV`"),
         (["server", "--timeout", "nan", "--", "true"], "'nan' is not a number"),
     ],
 )
-def test_wrong_usage_is_answered_with_what_is_right(run: Run, arguments: list[str], told: str):
+def test_wrong_usage_is_answered_with_what_is_right(run: Run, arguments: list[str], advice: str):
     ended = run(*arguments)
-    assert (ended.exit_code, told in " ".join(ended.output.split())) == (2, True), ended.output
+    assert (ended.exit_code, advice in " ".join(ended.output.split())) == (2, True), ended.output
 
 
 @pytest.mark.parametrize(

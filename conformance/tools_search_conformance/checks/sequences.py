@@ -139,8 +139,8 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
                 await by.server.search(query)
             last = await bench.server.ask(method, params) if search else asked[len(answers)]
             lasting = method != "tools/list" and last.result is not None  # list-unchanged judges listings
-            told = last.describe() if last.replied else "no response"  # what is wrong with it may vary
-            answers.append(without_times(last.result or {}) if lasting else told)
+            shown = last.describe() if last.replied else "no response"  # what is wrong with it may vary
+            answers.append(without_times(last.result or {}) if lasting else shown)
             metas.append((last.result or {}).get("_meta") if lasting else _text_of_refusal(last))
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"

@@ -155,7 +155,7 @@ def test_a_confidence_that_is_not_a_number_is_refused(run: Run):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "advice"),
     [
         ("search time -- python -m 'a b'", """--command 'python -m '"'"'a b'"'"''"""),
         ("servers -- python", "--command python"),
@@ -164,9 +164,9 @@ def test_a_confidence_that_is_not_a_number_is_refused(run: Run):
         ("tools git", "git; choose servers with --config, --host, --url, --command or --server"),
     ],
 )
-def test_words_that_a_command_does_not_take_are_answered_with_where_they_belong(run: Run, words: str, told: str):
+def test_words_that_a_command_does_not_take_are_answered_with_where_they_belong(run: Run, words: str, advice: str):
     outcome = run(*shlex.split(words))
-    assert (outcome.code, outcome.errors.count(told)) == (2, 1)
+    assert (outcome.code, outcome.errors.count(advice)) == (2, 1)
 
 
 def test_an_address_is_sent_its_headers(run: Run):

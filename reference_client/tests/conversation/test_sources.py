@@ -516,9 +516,9 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
 
 
 async def test_a_found_tool_that_its_searched_server_no_longer_has_after_a_change_is_gone_with_the_next_turn(
-    talk_to: Open, liar: Any
+    talk_to: Open, liar: Any, era: str
 ):
-    server = liar(era="legacy", fault="call-loses")
+    server = liar(era=era, fault="call-loses")
     async with talk_to(ServerEntry("one", server.target)) as session:
         await session.state.begin_turn()
         await session.search(query="alpha")
@@ -537,10 +537,10 @@ async def test_a_found_tool_that_its_searched_server_no_longer_has_after_a_chang
         assert session.state.offer().notices == ()
 
 
-async def test_a_found_tool_that_its_searched_server_defines_anew_after_a_change_needs_consent_anew(
-    talk_to: Open, liar: Any
+async def test_a_found_tool_that_its_searched_server_has_altered_after_a_change_is_reported_as_changed(
+    talk_to: Open, liar: Any, era: str
 ):
-    async with talk_to(ServerEntry("one", liar(era="legacy", fault="call-alters").target)) as session:
+    async with talk_to(ServerEntry("one", liar(era=era, fault="call-alters").target)) as session:
         await session.state.begin_turn()
         loaded = (await session.search(query="alpha")).loaded
         await session.call("one__make_alpha")
@@ -549,8 +549,8 @@ async def test_a_found_tool_that_its_searched_server_defines_anew_after_a_change
         assert (await session.state.begin_turn()).changed == ()
 
 
-async def test_a_server_that_fails_after_a_change_keeps_its_found_tools(talk_to: Open, liar: Any):
-    async with talk_to(ServerEntry("one", liar(era="legacy", fault="call-breaks", size=1000).target)) as session:
+async def test_a_server_that_fails_after_a_change_keeps_its_found_tools(talk_to: Open, liar: Any, era: str):
+    async with talk_to(ServerEntry("one", liar(era=era, fault="call-breaks", size=1000).target)) as session:
         await session.state.begin_turn()
         await session.search(query="alpha")
         await session.call("one__make_alpha")

@@ -419,8 +419,8 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("what `Federation.call` returned", lambda: result_text(wrong)),
         ]
         for remedy, attempt in mistaken:
-            told = re.escape(f"is of type `{type(path).__name__}`, but must be {remedy}")
-            with pytest.raises(LocalError, match=told):
+            problem = re.escape(f"is of type `{type(path).__name__}`, but must be {remedy}")
+            with pytest.raises(LocalError, match=problem):
                 await made(attempt)
     with pytest.raises(LocalError, match=re.escape(f"FileTokenStore({str(path)!r})")):
         OAuth(wrong)

@@ -162,8 +162,8 @@ async def test_a_function_for_connections_that_raises_costs_that_server_alone():
 async def test_a_connection_of_another_type_costs_that_server_alone_and_says_what_to_give():
     """Whether it is given as it is or by a function; a `fastmcp.Client` has a session, too."""
     other: Any = fastmcp.Client("http://127.0.0.1:9/mcp")
-    told = "`connection` of the host failed: it is of type `fastmcp.client.client.Client`: pass an `mcp.Client`, "
-    told += "an `mcp.ClientSession`, or a function that returns one or `None`"
+    problem = "`connection` of the host failed: it is of type `fastmcp.client.client.Client`: pass an `mcp.Client`, "
+    problem += "an `mcp.ClientSession`, or a function that returns one or `None`"
     with anyio.fail_after(20):
         async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
             wrong = (ConnectedServer("given", connection=other), ConnectedServer("made", connection=lambda: other))
@@ -173,7 +173,7 @@ async def test_a_connection_of_another_type_costs_that_server_alone_and_says_wha
                 with pytest.raises(HostError):
                     await federation.call("given__get_forecast", {})
     assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
-    assert answer.failed == dict.fromkeys(("given", "made"), Failure("host", told))
+    assert answer.failed == dict.fromkeys(("given", "made"), Failure("host", problem))
 
 
 async def test_a_connection_that_breaks_while_its_changes_are_followed_costs_that_server_alone():

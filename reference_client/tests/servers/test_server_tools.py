@@ -9,6 +9,7 @@ import pytest
 from mcp_types import Tool
 from tools_search_client.errors import (
     InvalidServerResultError,
+    ServerError,
     ServerTimeoutError,
     ServerUnavailableError,
 )
@@ -19,29 +20,21 @@ from tools_search_ranking import FieldedRanker, default_ranker
 
 
 @pytest.mark.anyio
-async def test_a_server_that_dies_during_a_call_is_unavailable(liar: Any, era: str):
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("call-dies", ServerUnavailableError),
+        ("call-hangs", ServerTimeoutError),
+        ("unstructured", InvalidServerResultError),
+    ],
+)
+async def test_a_call_whose_server_dies_or_hangs_or_breaks_the_tools_own_schema_says_which(
+    liar: Any, era: str, impatient: ConnectionOptions, fault: str, error: type[ServerError]
+):
     with anyio.fail_after(10):
-        async with open_server(liar("call-dies", era=era).target) as tools:
+        async with open_server(liar(fault, era=era).target, impatient) as tools:
             await tools.search("alpha")
-            with pytest.raises(ServerUnavailableError):
-                await tools.call("make_alpha")
-
-
-@pytest.mark.anyio
-async def test_a_call_that_hangs_is_given_up(liar: Any, era: str, impatient: ConnectionOptions):
-    with anyio.fail_after(10):
-        async with open_server(liar("call-hangs", era=era).target, impatient) as tools:
-            await tools.search("alpha")
-            with pytest.raises(ServerTimeoutError):
-                await tools.call("make_alpha")
-
-
-@pytest.mark.anyio
-async def test_structured_content_that_breaks_the_tools_own_schema_is_an_invalid_result(liar: Any, era: str):
-    with anyio.fail_after(10):
-        async with open_server(liar("unstructured", era=era).target) as tools:
-            await tools.search("alpha")
-            with pytest.raises(InvalidServerResultError):
+            with pytest.raises(error):
                 await tools.call("make_alpha")
 
 

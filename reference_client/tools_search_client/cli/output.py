@@ -216,7 +216,7 @@ class _Timed:
         return self._text + self._duration
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render one line, whatever the server's message: several would scroll away what was there before."""
+        """Render one line of any message: several would scroll away what was there before."""
         text, duration = Text(self._text), self._duration
         text.truncate(max(1, options.max_width - len(duration)), overflow="ellipsis")
         yield text + duration

@@ -147,7 +147,10 @@ class ToolSource(Protocol):
         return SourceAnswer()
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
-        """Return the tools on these never-listed servers that are named `name`, bare or as `server__tool`."""
+        """Return the tools on these never-listed servers that are named `name`, bare or as `server__tool`.
+
+        Each turn looks up the loaded tools, so remember them until the server's list changes.
+        """
         return SourceAnswer()
 
 

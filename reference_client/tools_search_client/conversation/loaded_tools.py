@@ -248,7 +248,7 @@ class LoadedTools:
     async def check_searched(self) -> None:
         """Look up the tools on the list whose servers are searched, and note which are gone or have changed.
 
-        This is free unless the server has announced a change or was connected anew. A tool whose server fails stays.
+        This is free unless the server has announced a change or was reconnected. A tool whose server fails stays.
         """
         state, catalog = self.state, self.state.catalog
         tools = [
