@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from time import thread_time
 from typing import Any, Final, TypeAlias
@@ -24,10 +23,10 @@ from tools_search_ranking.hits import LazyHits
 from tools_search_ranking.ranker import UpdatableIndex, unknown_words
 
 _KEPT_INDEXES: Final = 8
-"""Number of cached indexes. Callers that see different tools have different listings."""
+"""Number of cached indexes. A catalog may have different definitions in each protocol version."""
 
 _KEPT_PARTS: Final = 16
-"""Number of listings that are recognized without comparing their definitions."""
+"""Number of parts of a catalog that are known to be searched quickly."""
 
 _MAX_CHANGED: Final = 0.5
 """Maximum share of different tools for making the index of one catalog from that of another."""
@@ -43,16 +42,8 @@ Definitions: TypeAlias = Mapping[str, dict[str, Any]]
 """Tool definitions by name, in wire form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The part of a catalog that a caller sees."""
-
-    names: frozenset[str] | None
-    """Names of the tools; `None` for all."""
-
-
 class CatalogSnapshot:
-    """An immutable snapshot of all tools of a server whose callers see different parts of one catalog.
+    """An immutable snapshot of all tools of a server, of which its callers may see different parts.
 
     Args:
         tools: Definitions by name, which must not change later.
@@ -61,12 +52,15 @@ class CatalogSnapshot:
 
     def __init__(self, tools: Definitions, *, after: CatalogSnapshot | None = None) -> None:
         self.tools = tools
-        self._parts: dict[int, tuple[Definitions, Part]] = {id(tools): (tools, Part(None))}
-        """By `id`. The value keeps the listing alive, so that no other listing gets the same id."""
         self._read: tuple[Definitions, Mapping[str, bytes]] = ({}, {})
         if after is not None:
             # Do not keep the catalog itself, which may refer to an earlier one.
-            self._read = (after.tools, after.digests) if "digests" in after.__dict__ else after._read
+            self._read = (after.tools, after.digests) if after.is_read else after._read
+
+    @property
+    def is_read(self) -> bool:
+        """Whether `digests` are computed already."""
+        return "digests" in self.__dict__
 
     @cached_property
     def digests(self) -> Mapping[str, bytes]:
@@ -82,27 +76,6 @@ class CatalogSnapshot:
         """The digest of the catalog's whole content."""
         return hashlib.sha256(b"".join(self.digests.values())).digest()
 
-    def knows(self, listing: Definitions) -> bool:
-        """Whether this listing is recognized and the catalog's digest is computed already."""
-        return id(listing) in self._parts and "digest" in self.__dict__
-
-    def part(self, listing: Definitions) -> Part | None:
-        """Return the part of the catalog that a listing is, or `None` if it contains any other definition.
-
-        A listing that contains the same definition objects as this catalog is remembered, and must not change either.
-        """
-        if (known := self._parts.get(id(listing))) is not None:
-            return known[1]
-        is_own = all(self.tools.get(name) is tool for name, tool in listing.items())
-        if not is_own and any(self.tools.get(name) != tool for name, tool in listing.items()):
-            return None
-        part = Part(None if len(listing) == len(self.tools) else frozenset(listing))
-        if is_own:
-            known_parts = self._parts if len(self._parts) <= _KEPT_PARTS else {}
-            # Replace the dictionary instead of changing it, as other threads may be reading it.
-            self._parts = {**known_parts, id(self.tools): (self.tools, Part(None)), id(listing): (listing, part)}
-        return part
-
 
 @dataclass(slots=True)
 class _Indexed:
@@ -112,15 +85,16 @@ class _Indexed:
     digests: Mapping[str, bytes]
     """The digest of each tool's content."""
 
-    last_seconds: float = math.inf
-    """CPU time of the last search in the index."""
+    quick_parts: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    """The visible parts of the catalog in which the last search was quick."""
 
 
 class IndexCache:
-    """Ranks the tools of any listing, which it indexes only if its content is new.
+    """Ranks the tools of any catalog, which it indexes only if its content is new.
 
     The key is the content itself, so an index is never stale: a change in any definition changes the key. If the ranker
-    supports it, a catalog's index is made from that of the most similar catalog, at the cost of the difference.
+    supports it, a catalog's index is made from that of the most similar catalog, at the cost of the difference. All
+    parts of a catalog share one index.
 
     Args:
         ranker: Makes the indexes.
@@ -129,56 +103,46 @@ class IndexCache:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
-        self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
+        self._is_slow = getattr(ranker, "is_slow", False)
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._lock = threading.Lock()
         self._indexes: OrderedDict[bytes, Future[_Indexed]] = OrderedDict()
 
-    async def rank(self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None) -> Sequence[Hit]:
-        """Return every distinct tool that matches `query`, best first.
+    async def rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str]) -> Sequence[Hit]:
+        """Return every distinct tool that matches `query`, best first, out of those whose names are `visible`."""
+        if self._is_quick(catalog, visible):
+            return self._rank(catalog, query, visible)
+        return await anyio.to_thread.run_sync(self._rank, catalog, query, visible, limiter=self._limiter)
 
-        If all `tools` are in `catalog`, it is searched instead, with them as its visible part. The answer is the same,
-        but all parts of a catalog share one index.
-        """
-        if self._is_quick(tools, catalog):
-            return self._rank(tools, query, catalog)
-        return await anyio.to_thread.run_sync(self._rank, tools, query, catalog, limiter=self._limiter)
-
-    async def unknown_words(
-        self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None
-    ) -> Sequence[str]:
-        """Return the words of `query` that none of `tools` mentions; none if the ranker does not support this."""
+    async def unknown_words(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str]) -> Sequence[str]:
+        """Return the words of `query` that no visible tool mentions; none if the ranker does not support this."""
 
         def search() -> Sequence[str]:
-            kept, visible = self._index_of(tools, catalog)
-            return unknown_words(kept.index, query, visible=visible)
+            return unknown_words(self._index_of(catalog).index, query, visible=visible)
 
         return await anyio.to_thread.run_sync(search, limiter=self._limiter)
 
-    def _is_quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> bool:
-        """Return whether there are few tools, or their index is ready and its last search was quick."""
-        if max(len(tools), 0 if catalog is None else len(catalog.tools)) < self._thread_from:
-            return True
-        if not self._thread_from or catalog is None or not catalog.knows(tools):
-            return False
-        pending = self._indexes.get(catalog.digest)
+    def _is_quick(self, catalog: CatalogSnapshot, visible: frozenset[str]) -> bool:
+        """Return whether there are few tools, or their index is ready and the last search for this part was quick."""
+        if self._is_slow or len(catalog.tools) < _THREAD_FROM_TOOLS:
+            return not self._is_slow
+        pending = self._indexes.get(catalog.digest) if catalog.is_read else None
         if pending is None or not pending.done() or pending.exception():
             return False
-        return pending.result().last_seconds < _QUICK_SECONDS
+        return visible in pending.result().quick_parts
 
-    def _rank(self, tools: Definitions, query: str, catalog: CatalogSnapshot | None) -> Sequence[Hit]:
-        kept, visible = self._index_of(tools, catalog)
+    def _rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str]) -> Sequence[Hit]:
+        kept = self._index_of(catalog)
         began = thread_time()
         hits = kept.index.search(query, visible=visible)
-        kept.last_seconds = thread_time() - began
+        if thread_time() - began < _QUICK_SECONDS and len(kept.quick_parts) < _KEPT_PARTS:
+            kept.quick_parts.add(visible)
+        else:
+            kept.quick_parts.discard(visible)
         # Hits of the default ranker are visible and distinct by construction.
-        return hits if isinstance(hits, LazyHits) else distinct_hits(hits, tools.keys())
+        return hits if isinstance(hits, LazyHits) else distinct_hits(hits, catalog.tools.keys() & visible)
 
-    def _index_of(self, tools: Definitions, catalog: CatalogSnapshot | None) -> tuple[_Indexed, frozenset[str] | None]:
-        """Return the index to search for `tools`, and the names of the visible ones: `None` for all."""
-        part = None if catalog is None else catalog.part(tools)
-        if catalog is None or part is None:
-            catalog, part = CatalogSnapshot(tools), Part(None)
+    def _index_of(self, catalog: CatalogSnapshot) -> _Indexed:
         key = catalog.digest
         with self._lock:
             is_new = key not in self._indexes
@@ -194,7 +158,7 @@ class IndexCache:
                 with self._lock:
                     self._indexes.pop(key, None)  # do not cache failures
                 pending.set_exception(error)
-        return pending.result(), part.names
+        return pending.result()
 
 
 def _index(catalog: CatalogSnapshot, ranker: Ranker, others: Iterable[_Indexed]) -> _Indexed:

@@ -61,6 +61,11 @@ class ToolPages:
         """The tools by name."""
         return {tool.name: tool for tool in self.tools}
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The tools' names, also of those that some protocol version does not allow."""
+        return frozenset(self.by_name)
+
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
         """Return the definitions by name, as listed in a protocol version: the same object for each version."""
         return self._written(protocol_version).by_name

@@ -149,9 +149,9 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
         return catalog.contents.answers.get(tool.name) or answer(tool, params.arguments or {})
 
     async def search(ctx: ServerRequestContext[Any, Any], query: str, _note: str | None) -> Answer:
-        tools = catalog.seen_by(ctx).wire(ctx.protocol_version)
-        hits = await indexes.rank(tools, query, catalog=catalog.catalog(ctx.protocol_version))
-        return Answer(hits, tools, _TTL_MS, catalog.cache_scope)
+        seen = catalog.seen_by(ctx)
+        hits = await indexes.rank(catalog.catalog(ctx.protocol_version), query, seen.names)
+        return Answer(hits, seen.wire(ctx.protocol_version), _TTL_MS, catalog.cache_scope)
 
     server = Server[Any](
         "tools-search-server",

@@ -17,7 +17,7 @@ from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker, UpdatableIndex
-from tools_search_ranking.cache import IndexCache
+from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 from tools_search_ranking.semantic import Embedder, EmbedderError, SemanticRanker, is_latin
 
 from .conftest import SECONDS, Meanings
@@ -266,9 +266,9 @@ async def test_a_server_asks_it_in_a_thread_however_few_tools_there_are(meanings
 
     ranker = SemanticRanker(Embedder("threads", embed))
     cache = IndexCache(ranker, max_concurrency=1)
-    listing = {"car": {"name": "car", "inputSchema": {"type": "object"}}}
-    await cache.rank(listing, "limousine")
+    catalog = CatalogSnapshot({"car": {"name": "car", "inputSchema": {"type": "object"}}})
+    await cache.rank(catalog, "limousine", frozenset({"car"}))
     assert ranker.settle(SECONDS)
-    await cache.rank(listing, "limousine")
+    await cache.rank(catalog, "limousine", frozenset({"car"}))
     assert len(asking) == 2
     assert threading.get_ident() not in asking
