@@ -3,7 +3,7 @@
 The SDK reads any JSON body whole, however large it is before or after decompression, and parsing it takes 20 times its
 size in memory. If it cannot match an answer to a request, the request waits for its whole time limit. So this module
 reads bodies and events itself. The SDK gets a placeholder of a few bytes for each message, and the message replaces it
-when it comes out of the transport.
+when it comes out of the SDK's transport.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import ssl
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count
@@ -49,6 +49,7 @@ from tools_search_hosts.messages import (
     mebibytes,
     read_message,
 )
+from tools_search_hosts.streams import ConvertedStream
 from tools_search_hosts.targets import HttpTarget
 
 ACCEPTED_ENCODING: Final = "gzip"
@@ -99,27 +100,29 @@ _KEY: Final = "placeholder:"
 @asynccontextmanager
 async def http_streams(
     target: HttpTarget,
-    bounded: BoundedHttp,
     ended: Ending,
+    bounded: BoundedHttp,
     isolates: Callable[[Exception], bool],
     *,
     connect_seconds: float,
     read_seconds: float,
     auth: httpx2.Auth | None = None,
     on_refusal: Callable[[httpx2.Response], None] = lambda _: None,
-) -> AsyncGenerator[Any]:
-    """Open the SDK's transport to a server, and yield its two streams.
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Open the SDK's transport to a server, and yield streams for receiving and sending messages.
 
     Args:
         target: The server.
-        bounded: Limits what is read. It holds the messages for which the incoming stream has placeholders.
-        ended: Gets the HTTP status with which the server refuses a message.
+        ended: Set when the server's messages have ended. It also gets what `Ending` has of a connection over HTTP.
+        bounded: Limits what is read.
         isolates: Returns whether a failed exchange fails only its own request.
         connect_seconds: How long connecting and sending can take.
         read_seconds: How long the server can be silent during a request.
         auth: Authorizes each request.
         on_refusal: Called with each response whose status is an error.
     """
+    is_sse = target.transport == "sse"
+    guard = partial(bounded.guard, answers_in_body=not is_sse)
 
     async def note_status(response: httpx2.Response) -> None:
         if response.is_error:
@@ -140,23 +143,29 @@ async def http_streams(
             auth=auth,
             # Any number of connections, since each call and subscription has its own: one must not wait for another.
             limits=httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS),
-            event_hooks={"request": [limit_session_end], "response": [note_status, bounded.guard]},
+            event_hooks={"request": [limit_session_end], "response": [note_status, guard]},
             verify=certificates(),
         )
 
-    if target.transport == "sse":
-        sse = IsolatingSse(isolates, bounded.explain)
-        factory = partial(make_client, partial(_SseClient, sse))
-        transport = sse_client(target.url, dict(target.headers), connect_seconds, read_seconds, factory, auth)
-        async with sse.over(transport) as streams:
-            yield streams
-    else:
-        timeout = httpx2.Timeout(connect_seconds, read=read_seconds)
-        async with (
-            make_client(partial(IsolatingClient, isolates), target.headers, timeout, auth) as client,
-            streamable_http_client(target.url, http_client=client) as streams,
-        ):
-            yield streams
+    def received(item: SessionMessage | Exception) -> SessionMessage | Exception:
+        ended.heard = anyio.current_time()
+        ended.has_spoken = True
+        return bounded.exchange(item) if isinstance(item, SessionMessage) else item
+
+    async with AsyncExitStack() as stack:
+        if is_sse:
+            sse = IsolatingSse(isolates, bounded.explain)
+            factory = partial(make_client, partial(_SseClient, sse))
+            transport = sse.over(
+                sse_client(target.url, dict(target.headers), connect_seconds, read_seconds, factory, auth)
+            )
+        else:
+            timeout = httpx2.Timeout(connect_seconds, read=read_seconds)
+            client = make_client(partial(IsolatingClient, isolates), target.headers, timeout, auth)
+            await stack.enter_async_context(client)
+            transport = streamable_http_client(target.url, http_client=client)
+        incoming, outgoing = await stack.enter_async_context(transport)
+        yield ConvertedStream(incoming, received, on_end=ended.set), ConvertedStream(outgoing, bounded.sent)
 
 
 @cache
@@ -310,9 +319,6 @@ class BoundedHttp:
     on_malformed: Callable[[str], None]
     """Called with what is wrong with each unreadable message."""
 
-    answers_in_body: bool = True
-    """Whether the response to a POST contains the answer, as in every transport but the old HTTP+SSE."""
-
     explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None
     """Returns the error that a response's status and headers mean, or `None` if its body counts."""
 
@@ -324,8 +330,11 @@ class BoundedHttp:
         self._given_up: OrderedDict[RequestId, float] = OrderedDict()
         """When the response of an abandoned request must end, for requests whose response has not begun."""
 
-    async def guard(self, response: httpx2.Response) -> None:
+    async def guard(self, response: httpx2.Response, *, answers_in_body: bool = True) -> None:
         """Limit a response's body; a `response` hook for the transport's HTTP client.
+
+        `answers_in_body` is whether the response to a POST contains the answer, as in every transport but the old
+        HTTP+SSE.
 
         Raises:
             DecodingError: The body has an encoding that was not requested.
@@ -336,7 +345,7 @@ class BoundedHttp:
         # Decompressed here, piece by piece, so httpx must not do it again.
         response.headers.pop("content-encoding", None)
         content_type = response.headers.get("content-type", "").lower()
-        asked = _request_id(response.request) if self.answers_in_body else None
+        asked = _request_id(response.request) if answers_in_body else None
         body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
         if asked is not None and response.is_error:
             response.headers["content-type"] = "application/json"  # so that the transport reads it

@@ -382,13 +382,11 @@ async def _transport(
             bounded = BoundedHttp(
                 on_excess=partial(ended.set, is_excess=True) if is_sse else diagnostics.note,
                 on_malformed=lambda _: None,  # the request fails with what is wrong
-                answers_in_body=not is_sse,
                 explain=_asks_for_authorization,
             )
 
             def exchange(item: SessionMessage) -> SessionMessage:
-                """Return the real message; a server that has forgotten the session will answer nothing more."""
-                item = bounded.exchange(item)
+                """Return the message; a server that has forgotten the session will answer nothing more."""
                 message = item.message
                 if not (is_open() and isinstance(message, JSONRPCError) and session_lost(message.error)):
                     return item
@@ -397,23 +395,21 @@ async def _transport(
                 closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
                 return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)
 
-            wire = Wire(options.observer, on_close, exchange, bounded.sent)
-
             def note_refusal(response: httpx2.Response) -> None:
                 if refusal(response) is None:  # a request for authorization is reported with what is asked for
                     diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
             async with http_streams(
                 target,
-                bounded,
                 ended,
+                bounded,
                 isolates,
                 connect_seconds=_SSE_CONNECT_SECONDS if is_sse else _CONNECT_SECONDS,
                 read_seconds=_READ_SECONDS,
                 auth=_auth(target, options.auth),
                 on_refusal=note_refusal,
             ) as streams:
-                yield wire.through(streams)
+                yield Wire(options.observer, on_close, exchange).through(streams)
 
 
 def _auth(target: HttpTarget, auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None) -> httpx2.Auth | None:

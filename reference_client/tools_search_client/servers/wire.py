@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
-import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
@@ -27,6 +26,7 @@ from mcp_types import (
 )
 from tools_search_hosts.json_values import as_object
 from tools_search_hosts.results import CALL, call_result
+from tools_search_hosts.streams import ConvertedStream
 
 Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]
 
@@ -62,26 +62,34 @@ class Wire:
     """Called when the server will send nothing more, possibly more than once."""
     exchange: Callable[[SessionMessage], SessionMessage] = lambda item: item
     """Maps each received message to the one to process."""
-    on_send: Callable[[SessionMessage], object] = lambda _: None
-    """Called with each message to the server, for the transport."""
     _calls: OrderedDict[RequestId, str | None] = field(default_factory=OrderedDict[RequestId, str | None])
     """The calls that await answers, each with its protocol revision."""
     _agreed: str = ""
 
     def through(self, streams: tuple[Any, Any]) -> Streams:  # the SDK's transports have streams of several types
         """Wrap a transport's streams for the client."""
-        return _Receiving(streams[0], self), _Sending(streams[1], self)
+        incoming, outgoing = streams
+        return ConvertedStream(incoming, self._received, on_end=self._note_closed), ConvertedStream(
+            outgoing, self._sent
+        )
 
-    def note_sent(self, message: JSONRPCMessage) -> None:
-        """Process a message to the server."""
+    def _sent(self, item: SessionMessage) -> SessionMessage:
+        message = item.message
         if isinstance(message, JSONRPCRequest) and message.method == CALL:
             meta: Any = (message.params or {}).get("_meta") or {}
             self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
             if len(self._calls) > _MAX_WAITING:  # drop calls that were abandoned without a cancellation
                 self._calls.popitem(last=False)
         self._observe(lambda observer: observer.sent(message))
+        return item
 
-    def note_received(self, message: JSONRPCMessage) -> None:
+    def _received(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(item, SessionMessage):
+            item = self.exchange(item)
+            self._note_received(item.message)
+        return item
+
+    def _note_received(self, message: JSONRPCMessage) -> None:
         """Process a message from the server, keeping only the parts of an answer that the SDK accepts."""
         self._observe(lambda observer: observer.received(message))
         if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
@@ -106,46 +114,6 @@ class Wire:
             except Exception:  # an error in the host's observer must not stop the message
                 _logger.exception("the host's observer failed")
 
-    def note_closed(self) -> None:
-        """Process the end of the server's messages."""
+    def _note_closed(self) -> None:
         self.on_close()
         self._observe(lambda observer: observer.closed())
-
-
-@dataclass(eq=False)
-class _Receiving(ObjectReceiveStream["SessionMessage | Exception"]):
-    inner: Any
-    wire: Wire
-
-    @property
-    def last_context(self) -> Any:
-        """The sender's context variables, which the SDK passes along its streams."""
-        return getattr(self.inner, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        try:
-            item = await self.inner.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self.wire.note_closed()
-            raise
-        if isinstance(item, SessionMessage):
-            item = self.wire.exchange(item)
-            self.wire.note_received(item.message)
-        return item
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
-
-
-@dataclass(eq=False)
-class _Sending(ObjectSendStream[SessionMessage]):
-    inner: Any
-    wire: Wire
-
-    async def send(self, item: SessionMessage) -> None:
-        self.wire.note_sent(item.message)
-        self.wire.on_send(item)
-        await self.inner.send(item)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()

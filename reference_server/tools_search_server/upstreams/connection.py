@@ -22,7 +22,6 @@ from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import httpx2
-from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import Client, MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -38,6 +37,7 @@ from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_streams
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed, refused_status
+from tools_search_hosts.streams import ConvertedStream
 
 from tools_search_server.base.redaction import Secrets, printable, quoted
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError
@@ -174,51 +174,34 @@ class Connection:
         note_malformed = partial(self._note_fault, "a message is malformed")
         match self.target:
             case StdioTarget() as program:
-                async with child_streams(
+                opened = child_streams(
                     program,
                     self.ended,
                     note_malformed,
                     errors=partial(logged_stderr, server=self.server, secrets=self.secrets),
                     errors_are="in the log",
                     max_line_bytes=self.max_message_bytes,
-                ) as (incoming, outgoing):
-                    yield (
-                        _Converted(incoming, converter.incoming),
-                        _Converted(outgoing, converter.outgoing, converter.sent),
-                    )
-            case HttpTarget() as target:
-                bounded = BoundedHttp(
-                    max_bytes=self.max_message_bytes,
-                    on_excess=partial(self.ended.set, is_excess=True),
-                    on_malformed=note_malformed,
-                    answers_in_body=target.transport != "sse",
                 )
-
-                def incoming_http(item: Any) -> Any:
-                    self.ended.heard = anyio.current_time()
-                    self.ended.has_spoken = True
-                    # The real message must replace its placeholder before anything reads it.
-                    return converter.incoming(bounded.exchange(item) if isinstance(item, SessionMessage) else item)
-
-                def outgoing_http(item: Any) -> Any:
-                    return bounded.sent(converter.outgoing(item))
-
+            case HttpTarget() as target:
                 opened = http_streams(
                     target,
-                    bounded,
                     self.ended,
+                    BoundedHttp(
+                        max_bytes=self.max_message_bytes,
+                        on_excess=partial(self.ended.set, is_excess=True),
+                        on_malformed=note_malformed,
+                    ),
                     self._isolates,
                     connect_seconds=_CONNECT_SECONDS,
                     read_seconds=self.read_seconds,
                 )
-                async with opened as (incoming, outgoing):
-                    # A program's transport reports its end itself, with the exit code. These do not.
-                    yield (
-                        _Converted(incoming, incoming_http, on_end=self.ended.set),
-                        _Converted(outgoing, outgoing_http, converter.sent),
-                    )
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
+        async with opened as (incoming, outgoing):
+            yield (
+                ConvertedStream(incoming, converter.incoming),
+                ConvertedStream(outgoing, converter.outgoing, converter.sent),
+            )
 
     def isolate(self) -> None:
         """Let each failed exchange fail only its own request. Before, it ends the connection, with its error as why."""
@@ -236,38 +219,6 @@ class Connection:
         if str(number).strip("0") == "1":
             text = "%s: %s: %s (number %d on this connection)"
             logger.warning(text, self.server, kind, reason, number, extra={"server": self.server})
-
-
-class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
-    """One direction of a transport, which converts each message."""
-
-    def __init__(
-        self,
-        stream: Any,
-        convert: Callable[[Any], Any],
-        on_sent: Callable[[Any], None] = lambda _: None,
-        *,
-        on_end: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._stream = stream
-        self._convert = convert
-        self._on_sent = on_sent
-        self._on_end = on_end
-
-    async def receive(self) -> Any:
-        try:
-            item = await self._stream.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._on_end()
-            raise
-        return self._convert(item)
-
-    async def send(self, item: Any) -> None:
-        await self._stream.send(self._convert(item))
-        self._on_sent(item)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 class _MessageConverter:
