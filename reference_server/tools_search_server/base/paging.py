@@ -20,6 +20,7 @@ from typing import Any, Final
 from mcp import MCPError
 from mcp_ext_tools_search.server.listing import wire_form
 from mcp_types import INVALID_PARAMS, Tool
+from tools_search_ranking.cache import CatalogSnapshot
 
 from tools_search_server.base.defaults import MAX_PAGE_BYTES
 
@@ -43,6 +44,8 @@ class ToolPages:
         self._size = size
         self._entries: dict[str, Mapping[str, _Entry]] = {} if after is None else after._entries
         """The entries as last serialized, by protocol version and name."""
+        self._snapshots: dict[str, CatalogSnapshot] = {} if after is None else after._snapshots
+        """The listing as last searched, by protocol version."""
         self._written: Callable[[str], _WireListing] = cache(self._write)
 
     def part(self, names: Container[str]) -> ToolPages:
@@ -69,6 +72,13 @@ class ToolPages:
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
         """Return the definitions by name, as listed in a protocol version: the same object for each version."""
         return self._written(protocol_version).by_name
+
+    def snapshot(self, protocol_version: str) -> CatalogSnapshot:
+        """Return the whole listing, as searches take it: the same object for each version."""
+        tools, known = self.wire(protocol_version), self._snapshots.get(protocol_version)
+        if known is None or known.tools is not tools:
+            known = self._snapshots[protocol_version] = CatalogSnapshot(tools, after=known)
+        return known
 
     def page(self, cursor: str | None, protocol_version: str) -> dict[str, Any]:
         """Return the page after `cursor`, as `page_of` does, without definitions that are invalid in the version.

@@ -22,7 +22,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestPar
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking import default_ranker
-from tools_search_ranking.cache import CatalogSnapshot, IndexCache
+from tools_search_ranking.cache import IndexCache
 
 from tools_search_server.access.principals import bearer_token
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
@@ -61,11 +61,11 @@ class Catalog:
         """Replace the catalog's contents."""
         self.contents = contents
         tools, page_size = contents.tools, self.limits.page_size
-        self._all = everything = ToolPages(tools, page_size)
+        self.pages = everything = ToolPages(tools, page_size)
+        """The listing of all tools."""
         self._of_callers = {
             token: everything.part(everything.by_name.keys() - hidden) for token, hidden in contents.hidden.items()
         }
-        self._snapshots: dict[str, CatalogSnapshot] = {}
         # Topics are advertised to every caller, so they must not come from tools that some cannot see.
         secret = frozenset[str]().union(*contents.hidden.values())
         stated = [published_metadata(tool.meta).get("group") for tool in tools if tool.name not in secret]
@@ -93,7 +93,7 @@ class Catalog:
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> ToolPages:
         """Return the tools that the caller of `ctx` can list, find and call."""
-        return self._of_callers.get(self._token(ctx), self._all)
+        return self._of_callers.get(self._token(ctx), self.pages)
 
     def hidden_from(self, ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
         """Return the names and URIs of the items that the caller of `ctx` cannot see."""
@@ -106,15 +106,9 @@ class Catalog:
     def _token(self, ctx: ServerRequestContext[Any, Any]) -> str:
         return (bearer_token(ctx.request.headers) or "") if self._varies and ctx.request is not None else ""
 
-    def catalog(self, protocol_version: str) -> CatalogSnapshot:
-        """Return all tools as listed in a protocol version: the same object until they change."""
-        if protocol_version not in self._snapshots:
-            self._snapshots[protocol_version] = CatalogSnapshot(self._all.wire(protocol_version))
-        return self._snapshots[protocol_version]
-
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return a tool's input schema, or `None` if the caller (see `with_caller`) sees no tool of that name."""
-        tool = self._of_callers.get(_calling_token.get(), self._all).by_name.get(name)
+        tool = self._of_callers.get(_calling_token.get(), self.pages).by_name.get(name)
         return None if tool is None else tool.input_schema
 
 
@@ -150,7 +144,7 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
 
     async def search(ctx: ServerRequestContext[Any, Any], query: str, _note: str | None) -> Answer:
         seen = catalog.seen_by(ctx)
-        hits = await indexes.rank(catalog.catalog(ctx.protocol_version), query, seen.names)
+        hits = await indexes.rank(catalog.pages.snapshot(ctx.protocol_version), query, seen.names)
         return Answer(hits, seen.wire(ctx.protocol_version), _TTL_MS, catalog.cache_scope)
 
     server = Server[Any](

@@ -143,8 +143,8 @@ class GatewaySearch:
         view = self.views.current()
         if view.delegated or self.shared is not None:
             return ()
-        catalog = self.views.catalog(ctx.protocol_version)
-        return await self._indexes.unknown_words(catalog, query, view.for_model.pages.names)
+        everything = self.gateway.pages.snapshot(ctx.protocol_version)
+        return await self._indexes.unknown_words(everything, query, view.for_model.pages.names)
 
     async def named(
         self, ctx: Ctx, names: Iterable[str]
@@ -197,7 +197,8 @@ class GatewaySearch:
         if self.shared is not None:
             hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
         else:
-            hits = await self._indexes.rank(self.views.catalog(ctx.protocol_version), query, view.pages.names)
+            everything = self.gateway.pages.snapshot(ctx.protocol_version)
+            hits = await self._indexes.rank(everything, query, view.pages.names)
         not_indexed: Mapping[str, ExposedTool] = {}
         absent = ""
         if delegated := view.delegated:

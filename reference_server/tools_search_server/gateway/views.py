@@ -1,7 +1,7 @@
 """Views: the parts of a gateway that the callers with each toolset see.
 
 Every answer to a caller is built from one `View`, so it contains nothing hidden. All views share one search index, but
-each search uses statistics over its view's tools only (`Views.catalog`).
+each search uses statistics over its view's tools only (`IndexCache`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from mcp_types import Tool
 from tools_search_hosts import split_candidates
 from tools_search_hosts.names import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import Rule, Toolset
-from tools_search_ranking.cache import CatalogSnapshot
 
 from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.base.paging import ToolPages
@@ -153,7 +152,6 @@ class Views:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._of_toolset: dict[str, tuple[Mapping[str, ExposedTool], Toolset, View]] = {}
-        self._catalogs: dict[str, tuple[ToolPages, CatalogSnapshot]] = {}
         self._reported: set[tuple[str, str]] = set()
 
     def toolset(self) -> Toolset:
@@ -173,14 +171,6 @@ class Views:
             view = self._view(toolset, view)
             self._of_toolset[toolset.name] = self._gateway.tools, toolset, view
         return view
-
-    def catalog(self, protocol_version: str) -> CatalogSnapshot:
-        """Return the tools of all views as listed in a protocol version."""
-        made_of, catalog = self._catalogs.get(protocol_version, (None, None))
-        if catalog is None or made_of is not self._gateway.pages:
-            catalog = CatalogSnapshot(self._gateway.pages.wire(protocol_version), after=catalog)
-            self._catalogs[protocol_version] = self._gateway.pages, catalog
-        return catalog
 
     def _view(self, toolset: Toolset, before: View | None) -> View:
         gateway = self._gateway
