@@ -105,7 +105,7 @@ class PrimitiveIndex:
             hits = [*hits, *(Hit(uri, score, (CONTENTS,)) for uri in missing)]
         asked = {stem(word) for word in words(query)}
         hits = [hit._replace(matched=tuple(dict.fromkeys(self._members(hit, asked)))) for hit in hits]
-        return self._led_by_identity(query, hits)
+        return led_by_identity(self._primitive, query, self._items, hits)
 
     def _stems_of(self, key: str) -> frozenset[str]:
         return stems_of(text for own in fields(self._tools[key]) for text in own.texts)
@@ -167,19 +167,22 @@ class PrimitiveIndex:
             is_named = any(stem(word) in asked for word in words(str(item.get("name"))))
             yield "name" if is_named or not published_metadata(item.get("_meta")) else "_meta"
 
-    def _led_by_identity(self, query: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return `hits` with the item that `query` identifies first (draft: Exact Identifiers).
 
-        An item whose key is the query, or else the trimmed query, takes precedence over items with that name. If
-        several have the name, the one that ranks first is chosen.
-        """
-        spellings = dict.fromkeys((query, trimmed(query)))
-        if key := next((spelling for spelling in spellings if spelling in self._items), None):
-            return led_by(key, hits, self._primitive.key)
-        for spelling in spellings:
-            if named := {key for key, item in self._items.items() if item.get("name") == spelling}:
-                return led_by(next((hit.name for hit in hits if hit.name in named), min(named)), hits, "name")
-        return hits
+def led_by_identity(
+    primitive: Primitive[Any], query: str, items: Mapping[str, Definition], hits: Sequence[Hit]
+) -> Sequence[Hit]:
+    """Return `hits` with the one of `items` that `query` identifies first (draft: Exact Identifiers).
+
+    An item whose key is the query, or else the trimmed query, takes precedence over items with that name. If several
+    have the name, the one that ranks first is chosen.
+    """
+    spellings = dict.fromkeys((query, trimmed(query)))
+    if key := next((spelling for spelling in spellings if spelling in items), None):
+        return led_by(key, hits, primitive.key)
+    for spelling in spellings:
+        if named := {key for key, item in items.items() if item.get("name") == spelling}:
+            return led_by(next((hit.name for hit in hits if hit.name in named), min(named)), hits, "name")
+    return hits
 
 
 def _as_tools(primitive: Primitive[Any], items: Mapping[str, Definition]) -> Iterator[Tool]:

@@ -11,7 +11,7 @@ that they also find unlisted ones (draft: Resources That Are Not Listed).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -21,7 +21,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from mcp.server.caching import CacheHint
 from mcp_ext_search_primitives import RESOURCES, PrimitiveSettings, ResourcesSettings
-from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex, led_by_identity
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
@@ -124,7 +124,9 @@ class ItemSearch:
         found, absent = await ask_all(asks, note)
         unlisted = {key: item for result in found.values() for key, item in result.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
-        hits = await anyio.to_thread.run_sync(_in_order, query, catalog, found, items, limiter=self._limiter)
+        hits = await anyio.to_thread.run_sync(
+            _in_order, self._kind, query, catalog, found, items, limiter=self._limiter
+        )
         if note is None:  # the first page
             self._outcomes.note_other_search(self._kind.member, query, is_empty=not hits)
         # Do not cache an incomplete answer, neither one from here nor one from a gateway behind this one.
@@ -239,7 +241,7 @@ class ItemSearch:
 
 
 def _in_order(
-    query: str, catalog: _Catalog, found: Mapping[str, _Found], items: Mapping[str, dict[str, Any]]
+    kind: Kind, query: str, catalog: _Catalog, found: Mapping[str, _Found], items: Mapping[str, dict[str, Any]]
 ) -> Sequence[Hit]:
     """Return all hits for `query`, from here and from upstreams, in one order."""
     if not any(result.members for result in found.values()):
@@ -269,22 +271,8 @@ def _in_order(
     fused = fuse_and_rerank([ranking for ranking in rankings if ranking], rank)
     matched = {name: members for result in found.values() for name, members in result.members.items()}
     best = fused[0][1]
-    hits = {
-        name: Hit(name, weight / best, matched.get(name) or (own[name].matched if name in own else ()))
+    hits = [
+        Hit(name, weight / best, matched.get(name) or (own[name].matched if name in own else ()))
         for name, weight in fused
-    }
-    identified = _identified(query, items, [*own, *(key for key in hits if key not in owners)])
-    if identified is not None:
-        first = (own.get(identified) or hits.get(identified) or Hit(identified, 1.0))._replace(score=1.0)
-        hits = {identified: first} | {name: hit for name, hit in hits.items() if name != identified}
-    return [*hits.values()]
-
-
-def _identified(query: str, items: Mapping[str, dict[str, Any]], keys: Iterable[str]) -> str | None:
-    """Return the key of the item that `query` identifies (draft: Exact Identifiers), if there is one.
-
-    If several items have the name, return the first of `keys`.
-    """
-    spellings = (query, trimmed(query))
-    exact = [spelling for spelling in spellings if spelling in items]
-    return next(iter((*exact, *(key for key in keys if items[key].get("name") in spellings))), None)
+    ]
+    return led_by_identity(kind, query, items, hits)
