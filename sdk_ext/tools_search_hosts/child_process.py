@@ -142,7 +142,6 @@ async def _read(
     stdout = cast("ByteReceiveStream", process.stdout)  # a pipe, by default
     buffer = bytearray()
     stray = 0
-    has_spoken = False
     with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         try:
             while stray < _MAX_STRAY_LINES:
@@ -154,7 +153,7 @@ async def _read(
                     del buffer[: end + 1]
                     searched = 0
                     stray = stray + 1 if isinstance(message, Exception) else 0
-                    has_spoken |= not stray
+                    ended.has_spoken |= not stray
                     await messages.send(message)
                 if len(buffer) > max_line_bytes:
                     raise MessageTooLargeError(f"a line of more than {mebibytes(max_line_bytes)}")
@@ -168,7 +167,7 @@ async def _read(
                 return
             code = process.returncode or 0
             how = f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
-            if not has_spoken and code == 0:  # such as a program that only prints its version
+            if not ended.has_spoken and code == 0:  # such as a program that only prints its version
                 ended.set(f"{how} and sent no message of MCP; check that `command` and `args` start an MCP server")
             ended.set(f"{how}; its last words are {errors_are}" if errors_are else how)
         else:

@@ -50,7 +50,7 @@ class Ending:
         """HTTP status with which the server refused the last message; `None` if it did not. Of use only while there is
         one request at a time, as during the greeting."""
         self.has_spoken = False
-        """Whether a message has arrived over HTTP."""
+        """Whether a message has arrived."""
         self.is_excess = False
         """Whether the server exceeded a size limit, and so would probably do so again soon."""
         self.heard = -math.inf
