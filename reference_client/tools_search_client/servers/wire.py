@@ -68,10 +68,8 @@ class Wire:
 
     def through(self, streams: tuple[Any, Any]) -> Streams:  # the SDK's transports have streams of several types
         """Wrap a transport's streams for the client."""
-        incoming, outgoing = streams
-        return ConvertedStream(incoming, self._received, on_end=self._note_closed), ConvertedStream(
-            outgoing, self._sent
-        )
+        incoming = ConvertedStream(streams[0], self._received, on_end=self._note_closed)
+        return incoming, ConvertedStream(streams[1], self._sent)
 
     def _sent(self, item: SessionMessage) -> SessionMessage:
         message = item.message
