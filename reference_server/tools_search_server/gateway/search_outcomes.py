@@ -32,7 +32,8 @@ _MAX_OPEN: Final = 1_000
 _MAX_QUERIES: Final = 50
 _MAX_QUERY_CHARS: Final = 200
 
-Outcome = Literal["nothing", "called", "notCalled"]
+Outcome = Literal["nothing", "found", "called", "notCalled"]
+"""`found` is that of searches for anything but tools, which are not followed any further."""
 
 _TOOLS: Final = "tools"
 
@@ -60,17 +61,16 @@ class SearchOutcomes:
 
     def __post_init__(self) -> None:
         self._since = datetime.now(UTC)
-        self._counts = Counter[tuple[str | None, Outcome]]()
+        self._counts = Counter[tuple[str | None, str, Outcome]]()
+        """By caller, list and outcome."""
         self._open: deque[_Search] = deque()
         self._queries: OrderedDict[tuple[str | None, str, Outcome, str], int] = OrderedDict()
-        self._of_others = Counter[tuple[str | None, str, bool]]()
-        """Searches of other lists by caller, list, and whether they found anything."""
 
     def note_search(self, query: str, hits: Sequence[Hit]) -> None:
         """Record a search by the current caller and its hits, best first."""
         self._close_old()
         if not hits:
-            self._count(caller_name(), "nothing", query)
+            self._count(caller_name(), _TOOLS, "nothing", query)
             return
         names = frozenset(first_names(hits, _COUNTED_HITS))
         # Not even in memory, unless the operator wants queries to be kept.
@@ -81,16 +81,14 @@ class SearchOutcomes:
 
     def note_other_search(self, searched: str, query: str, *, is_empty: bool) -> None:
         """Record a search of one of the `others` by the current caller."""
-        self._of_others[caller_name(), searched, is_empty] += 1
-        if is_empty:
-            self._keep(caller_name(), "nothing", query, searched)
+        self._count(caller_name(), searched, "nothing" if is_empty else "found", query)
 
     def note_call(self, name: str) -> None:
         """Count the current caller's open searches that found this tool as successful."""
         self._close_old()
         caller = caller_name()
         others = deque(search for search in self._open if search.caller != caller or name not in search.names)
-        self._counts[caller, "called"] += len(self._open) - len(others)
+        self._counts[caller, _TOOLS, "called"] += len(self._open) - len(others)
         self._open = others
 
     async def note_calls(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -116,14 +114,12 @@ class SearchOutcomes:
         caller = caller_name()
         document: dict[str, Any] = {
             "since": self._since.isoformat(timespec="seconds"),
-            "nothing": self._counts[caller, "nothing"],
-            "called": self._counts[caller, "called"],
-            "notCalled": self._counts[caller, "notCalled"],
+            **{outcome: self._counts[caller, _TOOLS, outcome] for outcome in ("nothing", "called", "notCalled")},
             "open": sum(search.caller == caller for search in self._open),
         }
         if self.others:
             document["others"] = {
-                name: {"nothing": self._of_others[caller, name, True], "found": self._of_others[caller, name, False]}
+                name: {outcome: self._counts[caller, name, outcome] for outcome in ("nothing", "found")}
                 for name in self.others
             }
         if self.keeps_queries:
@@ -140,14 +136,11 @@ class SearchOutcomes:
 
     def _close_oldest(self) -> None:
         search = self._open.popleft()
-        self._count(search.caller, "notCalled", search.query)
+        self._count(search.caller, _TOOLS, "notCalled", search.query)
 
-    def _count(self, caller: str | None, outcome: Outcome, query: str) -> None:
-        self._counts[caller, outcome] += 1
-        self._keep(caller, outcome, query, _TOOLS)
-
-    def _keep(self, caller: str | None, outcome: Outcome, query: str, searched: str) -> None:
-        if self.keeps_queries:
+    def _count(self, caller: str | None, searched: str, outcome: Outcome, query: str) -> None:
+        self._counts[caller, searched, outcome] += 1
+        if self.keeps_queries and outcome != "found":
             key = caller, query[:_MAX_QUERY_CHARS], outcome, searched
             became = "found nothing" if outcome == "nothing" else "led to no call"
             logger.info("a search for %s %s: %r", searched, became, key[1])
