@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from tools_search_hosts import qualified_name
 
 from tools_search_server.base.errors import closest_names
+from tools_search_server.base.paging import ToolPages
 from tools_search_server.base.redaction import quoted
 from tools_search_server.compat.definitions import MetaNames, ToolFailureError
 from tools_search_server.gateway.gateway import ExposedTool
@@ -57,22 +58,22 @@ class ModelTools:
         self._search = search
         self._names = names
         self._ctx = ctx
-        self._see({}, {})
+        self._see({})
 
-    def _see(self, not_indexed: Mapping[str, ExposedTool], definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    def _see(self, not_indexed: Mapping[str, ExposedTool]) -> None:
         """Record what the caller sees now, plus some tools of upstreams that are not indexed."""
         self.view = self._search.views.current()
         """The caller's view, including tools that are not for models."""
         shown = self.view.for_model.pages.wire(self._ctx.protocol_version)
-        more = [name for name, exposed in not_indexed.items() if name in definitions and is_for_model(exposed.tool)]
-        self.definitions = {**shown, **{name: definitions[name] for name in more}} if more else shown
+        more = [exposed.tool for exposed in not_indexed.values() if is_for_model(exposed.tool)]
+        self.definitions = {**shown, **ToolPages(more, len(more)).wire(self._ctx.protocol_version)} if more else shown
         """The definitions of the tools for models, by name, in the form and order of the caller's listing."""
         self.not_indexed = not_indexed
 
     async def _look_up(self, names: Iterable[str]) -> None:
         """Record what the caller sees now, plus those of the named tools that only their server can look up."""
         try:
-            self._see(*await self._search.named(self._ctx, names))
+            self._see(await self._search.named(names))
         except NoAnswerError as failure:
             raise ToolFailureError(f"{failure}.", ["Try again."]) from failure
 
@@ -85,8 +86,8 @@ class ModelTools:
             query = SearchToolsRequestParams(query=arguments["query"]).query
         except ValidationError:
             raise ToolFailureError("The query is empty or not a text.", suggestions) from None
-        hits, not_indexed, definitions = await self._search.found(self._ctx, query)
-        self._see(not_indexed, definitions)
+        hits, not_indexed = await self._search.found(self._ctx, query)
+        self._see(not_indexed)
         # Filters apply to all hits, before the best are chosen: otherwise a page could be empty without need.
         allowed = self.select(arguments)
         hits = [hit for hit in hits if hit.name in allowed]

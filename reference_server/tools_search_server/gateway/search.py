@@ -115,12 +115,8 @@ class GatewaySearch:
         self._searches = 0
         """Number of open searches in compatibility modes. The extension counts its own."""
 
-    async def found(
-        self, ctx: Ctx, query: str
-    ) -> tuple[Sequence[Hit], Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
-        """Return all hits of `tools/search` for the current caller, best first.
-
-        Also return the found tools that are not indexed, and the definitions of all visible and found tools.
+    async def found(self, ctx: Ctx, query: str) -> tuple[Sequence[Hit], Mapping[str, ExposedTool]]:
+        """Return all hits of `tools/search` for the current caller, best first, and the tools that are not indexed.
 
         Raises:
             MCPError: -32603, too many searches are open, or a required server did not answer.
@@ -133,7 +129,7 @@ class GatewaySearch:
             answer, not_indexed = await self._found(ctx, query, None)
         finally:
             self._searches -= 1
-        return answer.hits, not_indexed, answer.tools
+        return answer.hits, not_indexed
 
     async def unknown_words(self, ctx: Ctx, query: str) -> Sequence[str]:
         """Return the words of `query` that are in no tool that this caller's model may use.
@@ -146,10 +142,8 @@ class GatewaySearch:
         everything = self.gateway.pages.snapshot(ctx.protocol_version)
         return await self._indexes.unknown_words(everything, query, view.for_model.pages.names)
 
-    async def named(
-        self, ctx: Ctx, names: Iterable[str]
-    ) -> tuple[Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
-        """Return the tools with these public names that are not indexed, and their definitions.
+    async def named(self, names: Iterable[str]) -> Mapping[str, ExposedTool]:
+        """Return the tools with these public names that are not indexed.
 
         Raises:
             NoAnswerError: A server that may have one of them did not answer.
@@ -165,8 +159,7 @@ class GatewaySearch:
                         break
         if looking.cancelled_caught:
             raise NoAnswerError(f"The MCP servers of these tools did not look them up within {_LOOKUP_SECONDS} s")
-        pages = ToolPages([exposed.tool for exposed in found.values()], len(found))
-        return found, pages.wire(ctx.protocol_version)
+        return found
 
     def _settings(self) -> ServerSettings:
         view = self.views.current()
