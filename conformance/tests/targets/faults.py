@@ -28,7 +28,7 @@ caller: Final = ContextVar("caller", default="")
 """The token that a message over HTTP is taken to have."""
 
 asked: Final = ContextVar[Json]("asked")
-"""The request that is answered."""
+"""The request that is answered; none where it is refused for its headers or as no JSON."""
 
 
 def member(value: Json, name: str) -> Json:

@@ -969,8 +969,8 @@ class PromptsAmidSurrogatesDeadly(_OfPrompts):
 
 class PromptsAmidSurrogatesAreNoJson(_OfPrompts):
     def bytes(self, message: Json, data: bytes) -> bytes:
-        request = asked.get()
-        odd = request["method"] == self.method and _has_surrogates(member(request, "params"))
+        request = asked.get({})
+        odd = request.get("method") == self.method and _has_surrogates(member(request, "params"))
         return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if odd else data
 
 
@@ -1117,4 +1117,4 @@ class PromptsOfNamesBlindToCase(CallsBlindToCase):
 
 class PromptsAsPlainText(_OfPrompts):
     def content_type(self, kind: str) -> str:
-        return "text/plain" if asked.get()["method"] == self.method and kind == "application/json" else kind
+        return "text/plain" if asked.get({}).get("method") == self.method and kind == "application/json" else kind
