@@ -265,13 +265,14 @@ offset_obeyed = _obeyed("max_results", "limit")
 page_size_obeyed = _obeyed("pageSize", "limit")
 
 
-def _null_left_out(name: str) -> type[Fault]:
-    """Make a fault that takes a member that is `null` for absent."""
-    return wrong_params(lambda params: params if params.get(name) is not None else without(params, name))
+@wrong_params
+def cursor_null_ignored(params: Json) -> Json:
+    return {name: value for name, value in params.items() if name != "cursor" or value is not None}
 
 
-cursor_null_ignored = _null_left_out("cursor")
-limit_null_served = _null_left_out("limit")
+@wrong_params
+def limit_null_served(params: Json) -> Json:
+    return {name: value for name, value in params.items() if name != "limit" or value is not None}
 
 
 @wrong_params
