@@ -301,7 +301,7 @@ def test_advice_counts_against_nobody_in_a_strict_run_either(tmp_path: Path):
     assert exit_status(run) == 0
     assert verdict_of(run)["headline"].startswith("CONFORMANT (--strict; fixture profile; ")
     assert verdict_of(run)["sentence"].endswith("1 MUST check shown, 0 not shown, 2 pieces of advice not taken")
-    assert 'failures="0"' in junit(report(run))
+    assert 'failures="0"' in junit(run, report(run))
 
 
 def test_advice_is_shown_apart_and_after_what_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -477,18 +477,19 @@ def test_junit_counts_what_counts_against_the_target():
         result("pass", rule="query-type"),
         result("pass", cell=SECOND),
     )
-    tree = ElementTree.fromstring(junit(report(run)))  # noqa: S314 - our own
+    tree = ElementTree.fromstring(junit(run, report(run)))  # noqa: S314 - our own
     first, second, missing = tree.findall("testsuite")
     assert {name: first.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
         "name": "stdio-2026-07-28", "tests": "10", "failures": "2", "errors": "1", "skipped": "6",
     }  # fmt: skip
     assert (second.get("tests"), second.get("failures")) == ("1", "0")
     assert missing.get("name") == "http-2026-07-28"
-    assert "what happened \\u001b" in junit(report(run))
+    assert "what happened \\u001b" in junit(run, report(run))
 
 
 def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
-    tree = ElementTree.fromstring(junit(report(run_of(result("unverified"), profile="live"))))  # noqa: S314 - our own
+    run = run_of(result("unverified"), profile="live")
+    tree = ElementTree.fromstring(junit(run, report(run)))  # noqa: S314 - our own
     assert tree.get("failures") == "0"
     assert [suite.get("skipped") for suite in tree] == ["1", "0", "1"]
 

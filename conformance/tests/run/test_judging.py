@@ -17,7 +17,7 @@ from tools_search_conformance.run.judging import Timeouts, check_seconds, run_ch
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.properties import explore, limits
-from tools_search_conformance.target.server import Opening
+from tools_search_conformance.target.server import Opening, Server
 from tools_search_conformance.target.target import StdioTarget
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 from tools_search_conformance.wire.http import WAITING
@@ -37,7 +37,7 @@ async def bench_of(argv: tuple[str, ...], folder: Path, *, seed: int = 0) -> Asy
         async with anyio.create_task_group() as tasks:
             target = StdioTarget(argv, tasks=tasks, folder=folder, env={}, cwd=None, start_seconds=10)
             options = Options(selection=SERVER_CHECKS.select(), out=folder, timeout=5, seed=seed)
-            bench = Bench(options, cell, target, Recorder("c"))
+            bench = Bench(Server(options, cell, target, Recorder("c")))
             try:
                 yield bench
             finally:

@@ -18,7 +18,7 @@ from tools_search_conformance.model import Cell
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.judge import targets_of
-from tools_search_conformance.target.server import Opening
+from tools_search_conformance.target.server import Opening, Server
 from tools_search_conformance.target.target import HttpCommandTarget, StdioTarget, UrlTarget
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError
@@ -98,7 +98,7 @@ async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the
                 each.place("changing", document([made_tool(each.transport)]))
             for each in both:
                 cell = Cell(transport=each.transport, era=MODERN)
-                bench = Bench(chosen, cell, each, Recorder(cell.name), Opening(catalog="changing"))
+                bench = Bench(Server(chosen, cell, each, Recorder(cell.name), Opening(catalog="changing")))
                 listed.append((each.transport, [*(await bench.server.listing()).by_key]))
                 await bench.aclose()
                 await each.aclose()

@@ -24,11 +24,22 @@ SEARCH: Final = "tools/search"
 session: Final = ContextVar("session", default="")
 """The legacy session over HTTP that a message belongs to; on stdio a process has one."""
 
+caller: Final = ContextVar("caller", default="")
+"""The token that a message over HTTP is taken to have."""
+
+asked: Final = ContextVar[Json]("asked")
+"""The request that is answered; none where it is refused for its headers or as no JSON."""
+
 
 def member(value: Json, name: str) -> Json:
     """Return a member that is an object, or an empty one."""
     found: Json = value.get(name) or {}
     return found
+
+
+def search_of(params: Json) -> str:
+    """Return what a search asks for, as a key."""
+    return json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
 
 
 def served_catalog() -> Json:
@@ -109,9 +120,6 @@ class Fault:
     def body(self, stream: BufferedIOBase, length: int) -> bytes:
         """Return the body of a POST, which has `length` bytes."""
         return stream.read(length)
-
-    def begun(self, value: Any) -> None:
-        """Take the id of a request that is about to be answered."""
 
     def id(self, value: Any) -> Any:
         """Return the id that the response to the request `value` carries."""
@@ -312,6 +320,22 @@ def wrong_result(change: Callable[[Json, Json], Json], *, method: str = SEARCH) 
 def wrong_result_of(method: str) -> Callable[[Callable[[Json, Json], Json]], type[Fault]]:
     """Make such a fault of the searches by another method."""
     return partial(wrong_result, method=method)
+
+
+def kept_answers(key: Callable[[Json, Json], object], *, method: str = SEARCH) -> type[Fault]:
+    """Make a fault that finds what was found first by a search with the same key; those with `None` are not kept."""
+    name = MEMBERS[method]
+
+    class KeptAnswers(SearchFault):
+        def __init__(self) -> None:
+            self.kept: dict[object, Any] = {}
+
+        def result(self, params: Json, result: Json) -> Json:
+            own = key(params, result)
+            return result if own is None else {**result, name: self.kept.setdefault(own, result[name])}
+
+    KeptAnswers.method = method
+    return KeptAnswers
 
 
 def wrong_items(change: Callable[[Json], Json], *, method: str = SEARCH) -> type[Fault]:

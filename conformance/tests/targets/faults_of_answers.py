@@ -22,7 +22,9 @@ from .faults import (
     Json,
     RefusalError,
     SearchFault,
+    kept_answers,
     member,
+    search_of,
     served_catalog,
     session,
     without,
@@ -376,22 +378,6 @@ class SessionWantsListing(Fault):
         return outcome
 
 
-class CallWantsListing(Fault):
-    """Refuses a call unless the request before the last search was a listing."""
-
-    listed = False
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "tools/call" and not self.listed:
-            raise RefusalError(-32602, "Unknown tool", None)
-        return params
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method in {"tools/list", SEARCH}:
-            self.listed = method == "tools/list"
-        return outcome
-
-
 @wrong_result
 def exact_name_second(params: Json, result: Json) -> Json:
     tools = result["tools"]
@@ -612,20 +598,73 @@ def inner_spaces_joined(params: Json, result: Json) -> Json:
     return _with_first(" ".join(query.split()), result) if query != params["query"] else result
 
 
-class CallsOfNamesInAsciiOnly(Fault):
+class _Calls(Fault, ABC):
+    """Refuses some calls, as if of unknown tools."""
+
     def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "tools/call" and not str(params.get("name")).isascii():
+        if method == "tools/call" and not self.is_known(str(params.get("name"))):
             raise RefusalError(-32602, "Unknown tool", None)
         return params
 
+    @abstractmethod
+    def is_known(self, name: str) -> bool:
+        """Return whether a tool can be called by this name."""
 
-class CallsOfShortNamesOnly(Fault):
+
+class CallsOfNamesInAsciiOnly(_Calls):
+    def is_known(self, name: str) -> bool:
+        return name.isascii()
+
+
+class CallsOfShortNamesOnly(_Calls):
     """Holds no name of more than 64 characters for one of a tool, as the interfaces of some models do."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "tools/call" and len(str(params.get("name"))) > 64:
-            raise RefusalError(-32602, "Unknown tool", None)
-        return params
+    def is_known(self, name: str) -> bool:
+        return len(name) <= 64
+
+
+class CallWantsListing(_Calls):
+    """Refuses a call unless the request before the last search was a listing."""
+
+    listed = False
+
+    def is_known(self, name: str) -> bool:
+        return self.listed
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method in {"tools/list", SEARCH}:
+            self.listed = method == "tools/list"
+        return outcome
+
+
+class CallsOfTheLatestSearchOnly(_Calls):
+    """Lets nothing be called but what the search before found, if there was one."""
+
+    def __init__(self) -> None:
+        self.found: set[str] | None = None
+
+    def is_known(self, name: str) -> bool:
+        return self.found is None or name in self.found
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.found = {tool["name"] for tool in outcome["result"]["tools"]}
+        return outcome
+
+
+class CallsOfKnownToolsOnly(_Calls):
+    """Lets nothing be called but what was listed or found."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def is_known(self, name: str) -> bool:
+        return name in self.known
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method in {SEARCH, "tools/list"} and "result" in outcome:
+            self.known |= {tool["name"] for tool in outcome["result"]["tools"]}
+        return outcome
 
 
 def _calls_of(name_read: Callable[[str], str]) -> type[Fault]:
@@ -810,40 +849,6 @@ def hits_of_nothing(params: Json, result: Json) -> Json:
     return result if result["tools"] else {**result, "_meta": {"com.example/hits": {"value": 0, "relation": "eq"}}}
 
 
-class CallsOfTheLatestSearchOnly(Fault):
-    """Lets nothing be called but what the search before found, if there was one."""
-
-    def __init__(self) -> None:
-        self.found: set[str] | None = None
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "tools/call" and self.found is not None and params.get("name") not in self.found:
-            raise RefusalError(-32602, "Unknown tool", None)
-        return params
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and "result" in outcome:
-            self.found = {tool["name"] for tool in outcome["result"]["tools"]}
-        return outcome
-
-
-class CallsOfKnownToolsOnly(Fault):
-    """Lets nothing be called but what was listed or found."""
-
-    def __init__(self) -> None:
-        self.known: set[str] = set()
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "tools/call" and params.get("name") not in self.known:
-            raise RefusalError(-32602, "Unknown tool", None)
-        return params
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method in {SEARCH, "tools/list"} and "result" in outcome:
-            self.known |= {tool["name"] for tool in outcome["result"]["tools"]}
-        return outcome
-
-
 class SearchesInTopics(Fault):
     """Returns in the answer to discovery what was searched for last."""
 
@@ -954,30 +959,18 @@ class SearchEndsListings(Fault):
         return params
 
 
-class LongQueriesByTheirBeginning(SearchFault):
-    """Keeps answers by the beginning of the query, the limit and the cursor."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Json] = {}
-
-    def result(self, params: Json, result: Json) -> Json:
-        if len(params["query"]) <= 500 or "cursor" in params:
-            return result
-        key = f"{params['query'][:500]} {params.get('limit')}"
-        return {**result, "tools": self.kept.setdefault(key, result)["tools"]}
+long_queries_by_their_beginning = kept_answers(
+    lambda params, _: (
+        (params["query"][:500], params.get("limit")) if len(params["query"]) > 500 and "cursor" not in params else None
+    )
+)
 
 
-class QueriesOfOneHashAlike(SearchFault):
+@kept_answers
+def queries_of_one_hash_alike(params: Json, result: Json) -> object:
     """Keeps answers by a hash of the query."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[int, object], Json] = {}
-
-    def result(self, params: Json, result: Json) -> Json:
-        if "cursor" in params:
-            return result
-        hashed = reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, params["query"], 0)
-        return {**result, "tools": self.kept.setdefault((hashed, params.get("limit")), result)["tools"]}
+    hashed = reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, params["query"], 0)
+    return None if "cursor" in params else (hashed, params.get("limit"))
 
 
 class EmptyTheSecondTime(SearchFault):
@@ -1056,7 +1049,6 @@ class TtlOfWhatIsLeft(SearchFault):
         self.kept = set[str]()
 
     def result(self, params: Json, result: Json) -> Json:
-        key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
-        known = key in self.kept
+        known = (key := search_of(params)) in self.kept
         self.kept.add(key)
         return {**result, "ttlMs": 999.5} if known and "ttlMs" in result else result

@@ -25,7 +25,10 @@ from .faults import (
     Json,
     RefusalError,
     SearchFault,
+    caller,
+    kept_answers,
     member,
+    search_of,
     served_catalog,
     without,
     wrong_error,
@@ -114,15 +117,11 @@ class IndexedAnewWhereTextsChange(IndexedAnewWhereNamesChange):
         }
 
 
-class BroadSearchesCached(SearchFault):
+@kept_answers
+def broad_searches_cached(params: Json, result: Json) -> object:
     """Answers a search that brings many tools as it did the first time."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, list[Json]] = {}
-
-    def result(self, params: Json, result: Json) -> Json:
-        broad = len(result["tools"]) > 5 and not params.keys() & {"cursor", "limit"}
-        return {**result, "tools": self.answers.setdefault(params["query"], result["tools"])} if broad else result
+    broad = len(result["tools"]) > 5 and not params.keys() & {"cursor", "limit"}
+    return params["query"] if broad else None
 
 
 class RemovedToolOnLaterPage(_Changes):
@@ -477,15 +476,10 @@ class NewlyHiddenStillCalled(CallsUnauthorized):
     """Permits a caller what it has permitted this caller before."""
 
     def __init__(self) -> None:
-        self.caller = threading.local()
         self.permitted: set[tuple[str, str]] = set()
 
-    def token(self, token: str) -> str:
-        self.caller.token = token
-        return token
-
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        use = getattr(self.caller, "token", ""), str(params.get(self.key))
+        use = caller.get(), str(params.get(self.key))
         if method == self.use_method and "result" in outcome:
             self.permitted.add(use)
         return super().response(method, params, era, outcome) if use in self.permitted else outcome
@@ -582,8 +576,7 @@ class AnswersKeptForAllCallers(SearchFault):
         self.kept: dict[str, Json] = {}
 
     def result(self, params: Json, result: Json) -> Json:
-        key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
-        return {**result, **self.kept.setdefault(key, result)} if _hidden() else result
+        return {**result, **self.kept.setdefault(search_of(params), result)} if _hidden() else result
 
 
 class RemovedToolStaysAway(_Changes):
@@ -705,12 +698,12 @@ class AnswersSharedInFlight(SearchFault):
         self.results: dict[str, list[Json | None]] = {}
 
     def params(self, params: Json) -> Json:
-        self.results.setdefault(self._key(params), []).append(None)
+        self.results.setdefault(search_of(params), []).append(None)
         time.sleep(0.03 if _hidden() else 0)
         return params
 
     def result(self, params: Json, result: Json) -> Json:
-        shared = self.results[key := self._key(params)]
+        shared = self.results[key := search_of(params)]
         found = next(filter(None, shared), result)
         shared.remove(None)
         if None in shared:
@@ -718,9 +711,6 @@ class AnswersSharedInFlight(SearchFault):
         else:
             del self.results[key]
         return {**result, "tools": found["tools"]} if _hidden() else result
-
-    def _key(self, params: Json) -> str:
-        return json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
 
 
 class SearchesAtOneTimeShared(SearchFault):
@@ -732,7 +722,7 @@ class SearchesAtOneTimeShared(SearchFault):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method != SEARCH or "result" not in outcome:
             return outcome
-        key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
+        key = search_of(params)
         if (first := self.under_way.get(key)) is not None:
             return {"result": {**outcome["result"], **first}}
         self.under_way[key] = {"tools": outcome["result"]["tools"]}
@@ -744,25 +734,15 @@ class SearchesAtOneTimeShared(SearchFault):
 class AnswersKeptForTheRestricted(AnswersKeptForAllCallers):
     """Keeps answers for all callers who do not see everything."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.caller = threading.local()
-
-    def token(self, token: str) -> str:
-        self.caller.token = token
-        return token
-
     def result(self, params: Json, result: Json) -> Json:
-        restricted = getattr(self.caller, "token", "") in member(served_catalog(), "hidden")
-        return super().result(params, result) if restricted else result
+        return super().result(params, result) if caller.get() in member(served_catalog(), "hidden") else result
 
 
 class AnswersKeptByTokensWithoutCase(AnswersKeptForTheRestricted):
     """Keeps answers for each of these callers, whose tokens it compares without their case."""
 
     def result(self, params: Json, result: Json) -> Json:
-        token = getattr(self.caller, "token", "").lower()
-        return super().result({**params, "query": f"{token} {params['query']}"}, result)
+        return super().result({**params, "query": f"{caller.get().lower()} {params['query']}"}, result)
 
 
 class AddedToolInBrief(_Changes):
@@ -861,15 +841,8 @@ class LaterListPagesShorterAmidSearches(SearchFault):
 class SettingsNullForTheRestricted(Advertising):
     """Has a member without a value where it does not say how many tools a caller sees."""
 
-    def __init__(self) -> None:
-        self.caller = threading.local()
-
-    def token(self, token: str) -> str:
-        self.caller.token = token
-        return token
-
     def settings(self, settings: Json) -> Json:
-        restricted = getattr(self.caller, "token", "") in member(served_catalog(), "hidden")
+        restricted = caller.get() in member(served_catalog(), "hidden")
         return {**settings, "catalogSize": None} if restricted else settings
 
 

@@ -16,14 +16,23 @@ from contextvars import ContextVar
 from io import BufferedIOBase
 from typing import Any, BinaryIO, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, without, wrong_error
+from .faults import (
+    EXTENSION_ID,
+    MEMBERS,
+    SEARCH,
+    Fault,
+    Json,
+    RefusalError,
+    SearchFault,
+    asked,
+    member,
+    without,
+    wrong_error,
+)
 
 META: Final = "io.modelcontextprotocol/"
 CHUNK: Final = 65536
 SMALL: Final = 4000
-
-
-_begun: Final = ContextVar[Any]("begun")
 
 
 class LatestParamsWin(SearchFault):
@@ -86,13 +95,11 @@ class ParamsHeldById(SearchFault):
     def __init__(self) -> None:
         self.held: dict[Any, Json] = {}
 
-    def begun(self, value: Any) -> None:
-        _begun.set(value)
-
     def params(self, params: Json) -> Json:
-        self.held[_begun.get()] = params
-        time.sleep(0.02 if isinstance(_begun.get(), str) else 0)
-        return self.held[_begun.get()]
+        number = asked.get()["id"]
+        self.held[number] = params
+        time.sleep(0.02 if isinstance(number, str) else 0)
+        return self.held[number]
 
 
 class _CursorsNumbered(SearchFault):
@@ -256,15 +263,8 @@ class RefusalsWithoutId(Fault):
 class IdsOfRefusalsAsText(Fault):
     """Builds errors with an id that is declared as text."""
 
-    def __init__(self) -> None:
-        self.asked = threading.local()
-
-    def id(self, value: Any) -> Any:
-        self.asked.value = value
-        return value
-
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        return {**outcome, "id": str(self.asked.value)} if self.is_wrong(method, outcome) else outcome
+        return {**outcome, "id": str(asked.get()["id"])} if self.is_wrong(method, outcome) else outcome
 
     def is_wrong(self, method: str, outcome: Json) -> bool:
         """Return whether the id of this answer is text."""
@@ -283,16 +283,11 @@ class AnswersKeptWithTheirIds(Fault):
     """Has a cache in front of it that keeps whole responses to searches by their params."""
 
     def __init__(self) -> None:
-        self.asked = threading.local()
         self.first: dict[str, Any] = {}
 
-    def id(self, value: Any) -> Any:
-        self.asked.value = value
-        return value
-
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        key = json.dumps(params)
-        return {**outcome, "id": self.first.setdefault(key, self.asked.value)} if method == SEARCH else outcome
+        key, number = json.dumps(params), asked.get()["id"]
+        return {**outcome, "id": self.first.setdefault(key, number)} if method == SEARCH else outcome
 
 
 class IdsByTheirText(Fault):
@@ -301,9 +296,11 @@ class IdsByTheirText(Fault):
     def __init__(self) -> None:
         self.pending: dict[str, Any] = {}
 
-    def begun(self, value: Any) -> None:
+    def request(self, method: str, params: Json, era: str) -> Json:
+        value = asked.get()["id"]
         self.pending[str(value)] = value
         time.sleep(0.05 if len(str(value)) > 15 else 0)  # until the other one of a pair is pending, too
+        return params
 
     def id(self, value: Any) -> Any:
         return self.pending[str(value)]
@@ -312,8 +309,10 @@ class IdsByTheirText(Fault):
 class ErrorNullInResults(Fault):
     """Has both members in each response, as JSON-RPC 1.0 had."""
 
+    method = SEARCH
+
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        return {"error": None, **outcome} if method == SEARCH else outcome
+        return {"error": None, **outcome} if method == self.method else outcome
 
 
 class CallsAreNoJson(Fault):
@@ -345,9 +344,11 @@ class NotificationRefused(Fault):
 
 
 class SearchWithoutIdAnswered(Fault):
+    method = SEARCH
+
     def unasked(self, message: Json) -> Json | None:
-        found: Json = {"jsonrpc": "2.0", "id": None, "result": {"tools": []}}
-        return found if message["method"] == SEARCH else None
+        found: Json = {"jsonrpc": "2.0", "id": None, "result": {MEMBERS[self.method]: []}}
+        return found if message["method"] == self.method else None
 
 
 def _status_200(when: Callable[[int | None, int], bool]) -> type[Fault]:
@@ -367,17 +368,21 @@ params_status_200 = _status_200(lambda code, _: code == -32602)
 
 
 class CapabilitiesOptional(Fault):
+    method = SEARCH
+
     def request(self, method: str, params: Json, era: str) -> Json:
         meta, name = member(params, "_meta"), f"{META}clientCapabilities"
-        if method != SEARCH or era != "2026-07-28" or name in meta:
+        if method != self.method or era != "2026-07-28" or name in meta:
             return params
         return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}
 
 
 class AnyVersionServed(Fault):
+    method = SEARCH
+
     def request(self, method: str, params: Json, era: str) -> Json:
         meta = member(params, "_meta")
-        if method != SEARCH or era != "2026-07-28":
+        if method != self.method or era != "2026-07-28":
             return params
         return {**params, "_meta": {**meta, f"{META}protocolVersion": era}}
 
@@ -527,6 +532,7 @@ class VersionHeaderIgnored(Fault):
 class NameHeaderRequired(Fault):
     """Wants the header that calls and other requests for something by its name have."""
 
+    method = SEARCH
     code = -32020
 
     def wanted(self, params: Json) -> bool:
@@ -534,7 +540,7 @@ class NameHeaderRequired(Fault):
 
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         super().headers(message, headers)
-        searched = message.get("method") == SEARCH and self.wanted(member(message, "params"))
+        searched = message.get("method") == self.method and self.wanted(member(message, "params"))
         if searched and "mcp-name" not in map(str.lower, headers):
             raise RefusalError(self.code, "Mcp-Name is missing", None)
 

@@ -256,9 +256,13 @@ def extra_members_refused(params: Json) -> Json:
     return params
 
 
-@wrong_params
-def offset_obeyed(params: Json) -> Json:
-    return {**params, "limit": params["max_results"]} if "max_results" in params else params
+def _obeyed(name: str, in_place_of: str) -> type[Fault]:
+    """Make a fault that takes an unknown member of a request for one that it knows."""
+    return wrong_params(lambda params: {**params, in_place_of: params[name]} if name in params else params)
+
+
+offset_obeyed = _obeyed("max_results", "limit")
+page_size_obeyed = _obeyed("pageSize", "limit")
 
 
 @wrong_params
@@ -370,11 +374,6 @@ def member_names_without_case(params: Json) -> Json:
 
 
 @wrong_params
-def page_size_obeyed(params: Json) -> Json:
-    return {**params, "limit": params["pageSize"]} if "pageSize" in params else params
-
-
-@wrong_params
 def query_looked_for_elsewhere(params: Json) -> Json:
     return {"query": params["q"], **params} if "q" in params else params
 
@@ -382,12 +381,13 @@ def query_looked_for_elsewhere(params: Json) -> Json:
 class BannedAfterRefusals(Fault):
     """Refuses every search of a connection that has had twenty refused."""
 
-    def __init__(self) -> None:
-        self.refused = 0
+    most = 20
+    refusal = RefusalError(-32000, "too many invalid requests", None)
+    refused = 0
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and self.refused >= 20:
-            raise RefusalError(-32000, "too many invalid requests", None)
+        if method == SEARCH and self.refused >= self.most:
+            raise self.refusal
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
@@ -395,19 +395,11 @@ class BannedAfterRefusals(Fault):
         return outcome
 
 
-class PlacesOfRefusedKept(Fault):
+class PlacesOfRefusedKept(BannedAfterRefusals):
     """Has sixty places for searches, of which each refused one keeps its own."""
 
-    taken = 0
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and self.taken >= 60:
-            raise RefusalError(-32603, "too many searches at once", {"retryAfterMs": 5})
-        return params
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        self.taken += method == SEARCH and member(outcome, "error").get("code") == -32602
-        return outcome
+    most = 60
+    refusal = RefusalError(-32603, "too many searches at once", {"retryAfterMs": 5})
 
 
 class PlacesOfRefusedCursorsKept(PlacesOfRefusedKept):
@@ -495,14 +487,13 @@ def long_query_with_a_limit_refused(params: Json) -> Json:
     return params
 
 
-@wrong_params
-def group_obeyed(params: Json) -> Json:
-    return {**params, "query": "qzx"} if "group" in params else params
+def _nothing_found_with(name: str) -> type[Fault]:
+    """Make a fault that finds nothing where an unknown member narrows the search."""
+    return wrong_params(lambda params: {**params, "query": "qzx"} if name in params else params)
 
 
-@wrong_params
-def uri_obeyed(params: Json) -> Json:
-    return {**params, "query": "qzx"} if "uri" in params else params
+group_obeyed = _nothing_found_with("group")
+uri_obeyed = _nothing_found_with("uri")
 
 
 @wrong_params
@@ -537,27 +528,21 @@ def cursor_of_any_type_for_nothing(params: Json) -> Json:
     return without(params, "cursor") if odd else params
 
 
-class _OfNothing(SearchFault):
-    """Does not look at a member of a request where no tool is served."""
+def _of_nothing_unchecked(name: str) -> type[Fault]:
+    """Make a fault that does not look at a member of a request where no tool is served."""
 
-    member = ""
-
-    def params(self, params: Json) -> Json:
-        if served_catalog()["tools"] or self.member not in params:
+    @wrong_params
+    def pass_over(params: Json) -> Json:
+        if served_catalog()["tools"] or name not in params:
             return params
-        return {"query": "anything", **without(params, self.member)}
+        return {"query": "anything", **without(params, name)}
+
+    return pass_over
 
 
-class QueryOfNothingUnchecked(_OfNothing):
-    member = "query"
-
-
-class LimitOfNothingUnchecked(_OfNothing):
-    member = "limit"
-
-
-class CursorOfNothingUnchecked(_OfNothing):
-    member = "cursor"
+query_of_nothing_unchecked = _of_nothing_unchecked("query")
+limit_of_nothing_unchecked = _of_nothing_unchecked("limit")
+cursor_of_nothing_unchecked = _of_nothing_unchecked("cursor")
 
 
 @wrong_result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -23,6 +22,8 @@ from .faults import (
     Json,
     RefusalError,
     SearchFault,
+    asked,
+    caller,
     member,
     served_catalog,
     without,
@@ -32,7 +33,14 @@ from .faults import (
     wrong_result_of,
     wrong_settings,
 )
-from .faults_of_messages import IdsOfRefusalsAsText
+from .faults_of_messages import (
+    AnyVersionServed,
+    CapabilitiesOptional,
+    ErrorNullInResults,
+    IdsOfRefusalsAsText,
+    NameHeaderRequired,
+    SearchWithoutIdAnswered,
+)
 from .faults_of_pages import EmptyCursorOfAnyQuery
 
 _MAX_LIMIT = 22
@@ -358,16 +366,9 @@ class UnlistedReadByDecodedUri(UnlistedFound):
 class ExpansionsFound(UnlistedFound):
     """Finds and reads the resources that the caller's templates describe, as any server may."""
 
-    def __init__(self) -> None:
-        self.caller = threading.local()
-
-    def token(self, token: str) -> str:
-        self.caller.token = token
-        return token
-
     def described(self) -> list[str]:
         """Return the templates that the caller sees."""
-        hidden = member(served_catalog(), "hidden").get(getattr(self.caller, "token", ""), [])
+        hidden = member(served_catalog(), "hidden").get(caller.get(), [])
         return [each["uriTemplate"] for each in _templates() if each["uriTemplate"] not in hidden]
 
     def searched(self) -> list[str]:
@@ -401,7 +402,6 @@ class ExpansionsOfRemovedTemplatesFound(ExpansionsFound):
     """Finds what any template has ever described, and reads what one describes now."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.ever: dict[str, None] = {}
 
     def searched(self) -> list[str]:
@@ -552,13 +552,10 @@ class UrisParsed(Fault):
         return params
 
 
-class NameHeaderRequiredOfResources(Fault):
+class NameHeaderRequiredOfResources(NameHeaderRequired):
     """Wants the header that reads of resources have of searches for them, too."""
 
-    def headers(self, message: Json, headers: dict[str, str]) -> None:
-        super().headers(message, headers)
-        if message.get("method") == "resources/search" and "mcp-name" not in map(str.lower, headers):
-            raise RefusalError(-32020, "Mcp-Name is missing", None)
+    method = "resources/search"
 
 
 class HeaderNamesOfPromptsWithCase(Fault):
@@ -700,16 +697,9 @@ class _OfCallers(Fault):
 
     kept_from = "hidden"
 
-    def __init__(self) -> None:
-        self._caller = threading.local()
-
-    def token(self, token: str) -> str:
-        self._caller.token = token
-        return token
-
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         catalog = served_catalog()
-        kept = member(catalog, self.kept_from).get(getattr(self._caller, "token", ""), [])
+        kept = member(catalog, self.kept_from).get(caller.get(), [])
         if method != "resources/search" or "result" not in outcome or not kept:
             return outcome
         concerned = [item for item in catalog.get("resources", []) if item["uri"] in kept]
@@ -966,24 +956,22 @@ class _OfPrompts(Fault):
     method = "prompts/search"
 
 
+def _has_surrogates(params: Json) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in str(params.get("query")))
+
+
 class PromptsAmidSurrogatesDeadly(_OfPrompts):
     def request(self, method: str, params: Json, era: str) -> Json:
-        if method == self.method and any("\ud800" <= character <= "\udfff" for character in str(params.get("query"))):
+        if method == self.method and _has_surrogates(params):
             os._exit(1)
         return params
 
 
 class PromptsAmidSurrogatesAreNoJson(_OfPrompts):
-    def __init__(self) -> None:
-        self.odd = threading.local()
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        found = any("\ud800" <= character <= "\udfff" for character in str(params.get("query")))
-        self.odd.now = method == self.method and found
-        return params
-
     def bytes(self, message: Json, data: bytes) -> bytes:
-        return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if self.odd.now else data
+        request = asked.get({})
+        odd = request.get("method") == self.method and _has_surrogates(member(request, "params"))
+        return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if odd else data
 
 
 class PromptsIdsAsText(IdsOfRefusalsAsText):
@@ -996,9 +984,8 @@ class RefusedPromptsIdsAsText(IdsOfRefusalsAsText):
         return method == "prompts/search" and super().is_wrong(method, outcome)
 
 
-class PromptsWithErrorNull(_OfPrompts):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        return {"error": None, **outcome} if method == self.method else outcome
+class PromptsWithErrorNull(ErrorNullInResults):
+    method = "prompts/search"
 
 
 class RefusedTemplatesWithoutMessage(Fault):
@@ -1028,24 +1015,16 @@ class PromptsVersionHeaderIgnored(_OfPrompts):
             super().version_header(message, value)
 
 
-class PromptsWithoutIdAnswered(_OfPrompts):
-    def unasked(self, message: Json) -> Json | None:
-        found: Json = {"jsonrpc": "2.0", "id": None, "result": {"prompts": []}}
-        return found if message["method"] == self.method else None
+class PromptsWithoutIdAnswered(SearchWithoutIdAnswered):
+    method = "prompts/search"
 
 
-class PromptsOfAnyVersion(_OfPrompts):
-    def request(self, method: str, params: Json, era: str) -> Json:
-        meta, name = member(params, "_meta"), f"{_META}protocolVersion"
-        return {**params, "_meta": {**meta, name: "2026-07-28"}} if method == self.method and name in meta else params
+class PromptsOfAnyVersion(AnyVersionServed):
+    method = "prompts/search"
 
 
-class PromptsWithoutCapabilities(_OfPrompts):
-    def request(self, method: str, params: Json, era: str) -> Json:
-        meta, name = member(params, "_meta"), f"{_META}clientCapabilities"
-        if method != self.method or era != "2026-07-28" or name in meta:
-            return params
-        return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}
+class PromptsWithoutCapabilities(CapabilitiesOptional):
+    method = "prompts/search"
 
 
 def _found_by_key_alone(path: str, name: str) -> type[Fault]:
@@ -1090,8 +1069,7 @@ class UnreadableContentByCursorsOfOthers(_OfCallers):
     kept_from = "unreadable"
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        began, dot, cursor = str(params.get("cursor")).rpartition(".")
-        self._caller.others = bool(dot) and began != self._mark()
+        _, dot, cursor = str(params.get("cursor")).rpartition(".")
         return {**params, "cursor": cursor} if method == "resources/search" and dot else params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
@@ -1103,11 +1081,12 @@ class UnreadableContentByCursorsOfOthers(_OfCallers):
 
     def _mark(self) -> str:
         """Return what the cursors of this caller begin with."""
-        return "restricted" if getattr(self._caller, "token", "") else "any"
+        return "restricted" if caller.get() else "any"
 
     def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        began, dot, _ = str(member(asked.get(), "params").get("cursor")).rpartition(".")
         by_content = [item for item in kept if _words(query) <= _words(contents.get(item["uri"], ""))]
-        return [*found, *by_content] if self._caller.others else found
+        return [*found, *by_content] if dot and began != self._mark() else found
 
 
 class PromptsOfTrimmedNames(Fault):
@@ -1137,13 +1116,5 @@ class PromptsOfNamesBlindToCase(CallsBlindToCase):
 
 
 class PromptsAsPlainText(_OfPrompts):
-    def __init__(self) -> None:
-        self.asked = threading.local()
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        self.asked.method = method
-        return params
-
     def content_type(self, kind: str) -> str:
-        prompts = getattr(self.asked, "method", "") == self.method
-        return "text/plain" if prompts and kind == "application/json" else kind
+        return "text/plain" if asked.get({}).get("method") == self.method and kind == "application/json" else kind

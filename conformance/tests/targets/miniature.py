@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .faults import Fault, RefusalError, find_fault, member
+from .faults import Fault, RefusalError, asked, find_fault, member
 
 if TYPE_CHECKING:
     from .miniature_lists import Other
@@ -95,7 +95,7 @@ class Miniature:
             return None
         if "id" not in message:
             return self.fault.unasked(message)
-        self.fault.begun(message["id"])
+        asked.set(message)
         method, params = message["method"], member(message, "params")
         meta = member(params, "_meta")
         era = MODERN if f"{META}protocolVersion" in meta else LEGACY

@@ -9,7 +9,7 @@ import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
-from .faults import RefusalError, member
+from .faults import RefusalError, caller, member
 from .faults import session as session_name
 from .miniature import LEGACY, META, MODERN
 
@@ -73,7 +73,9 @@ class Endpoint(BaseHTTPRequestHandler):
         self._send(200, response, {"Mcp-Session-Id": name}, streamed=self.miniature.streams(LEGACY))
 
     def _token(self) -> str:
-        return self.miniature.fault.token(self.headers.get("Authorization", "").removeprefix("Bearer "))
+        token = self.miniature.fault.token(self.headers.get("Authorization", "").removeprefix("Bearer "))
+        caller.set(token)
+        return token
 
     def _send(
         self, status: int, message: Json | None, headers: dict[str, str] | None = None, *, streamed: bool = False

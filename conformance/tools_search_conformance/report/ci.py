@@ -14,6 +14,7 @@ from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
 from tools_search_conformance.report.explain import sep_check
 from tools_search_conformance.report.render import render
 from tools_search_conformance.report.terminal import answer_line, json_line, without_routine
+from tools_search_conformance.report.verdict import counts_against
 from tools_search_conformance.run.rows import is_base, place_of, rows_of
 from tools_search_conformance.wire.display import plain
 
@@ -32,14 +33,15 @@ _LETTER_PIXELS: Final = 6.6
 """Average width of a letter at the badge's size."""
 
 
-def junit(document: Mapping[str, Any]) -> str:
-    """Return the text of `junit.xml`: a suite for each cell, a case for each check.
+def junit(run: Run, document: Mapping[str, Any]) -> str:
+    """Return the text of `junit.xml` for a run and its `report.json`: a suite for each cell, a case for each check.
 
     Statuses that JUnit lacks become the nearest one: recommendations and advice that are not followed, and rules that
     could not be verified, are skipped unless they count against the target. Checks of the base protocol, which do not
     count, are in separate suites, in which nothing fails.
     """
     tree = JUnitXml(name="tools-search-conformance")
+    against = {(result.check, result.cell.name) for result in run.results if counts_against(run, result)}
     for cell, base in product(document["cells"], (False, True)):
         results = [each for each in document["results"] if (each["cell"], each["base"]) == (cell["name"], base)]
         if base and not results:
@@ -48,7 +50,7 @@ def junit(document: Mapping[str, Any]) -> str:
         suite.timestamp = document["started"]
         for name, value in _properties(document).items():
             suite.add_property(name, value)
-        suite.add_testcases([_case(result, document) for result in results])
+        suite.add_testcases([_case(result, document, (result["check"], cell["name"]) in against) for result in results])
         tree.add_testsuite(suite)
     for entry in document["unavailable"]:
         suite, case = TestSuite(name=entry["cell"]), TestCase(name="cell", classname=entry["cell"])
@@ -82,18 +84,14 @@ def _properties(document: Mapping[str, Any]) -> dict[str, str]:
     return {name: plain(value) for name, value in values.items()}
 
 
-def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
+def _case(result: Mapping[str, Any], document: Mapping[str, Any], counts: bool) -> TestCase:
     case = TestCase(name=result["check"], classname=result["cell"], time=round(result["milliseconds"] / 1000, 4))
     status, message = result["status"], plain(result.get("message", ""))
-    strict = document["verdict"]["strict"]
-    binding = result["level"] == "MUST" or (result["level"] == "SHOULD" and strict)
-    to_blame = strict or (document["profile"] == "fixture" and "clients" not in document["target"])
-    counts = binding and (status == "warn" or (status == "unverified" and to_blame))
     if result["base"] and not document["verdict"]["baseDecides"] and status in {"fail", "warn", "unverified"}:
         case.result = [Skipped(f"base protocol, does not count: {status}: {message}", type_="base-protocol")]
     elif "expected" in result:
         case.result = [Skipped(f"expected: {plain(result['expected'])}: {message}", type_="expected")]
-    elif status == "fail" or counts:
+    elif counts:
         cause = f" (probably because of {result['consequenceOf']})" if "consequenceOf" in result else ""
         failure = Failure(f"{message}{cause}", type_=status)
         failure.text = _account(result, document)

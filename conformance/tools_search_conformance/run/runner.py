@@ -120,7 +120,7 @@ def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
     values = {"report": document, "checks": official_checks(run, sep=sep), "badge": badge_json(document)}
     # Escaped, because a target might have sent text that UTF-8 or a viewer cannot handle.
     texts = {f"{name}.json": json.dumps(value, indent=2, ensure_ascii=True) + "\n" for name, value in values.items()}
-    texts |= {"badge.svg": badge_svg(document), "junit.xml": junit(document)}
+    texts |= {"badge.svg": badge_svg(document), "junit.xml": junit(run, document)}
     texts |= {"report.html": page(document), "summary.md": summary(document)}
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

@@ -37,14 +37,13 @@ from tools_search_conformance.target.primitives import (
     key_in,
     settings_for,
 )
-from tools_search_conformance.target.server import Concurrency, Opening, Params, Server, busy_seconds
-from tools_search_conformance.target.target import Target
+from tools_search_conformance.target.server import Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import Exchange, Recorder
+from tools_search_conformance.wire.record import Exchange
 
 _JUDGES_OF_STATE: Final = frozenset(
     {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
@@ -57,22 +56,8 @@ _TOLD_APART: Final = 8
 class Bench(ListBench):
     """One cell's workbench. Methods that can start another server raise `LeftOutError` if a brief run does not."""
 
-    def __init__(
-        self,
-        options: Options,
-        cell: Cell,
-        target: Target,
-        recorder: Recorder,
-        opening: Opening | None = None,
-        timeouts: Timeouts | None = None,
-        concurrency: Concurrency | None = None,
-        *,
-        first_cell: bool = True,
-        first_of_target: bool = True,
-    ) -> None:
-        super().__init__(
-            options, cell, recorder, Server(options, cell, target, recorder, opening, timeouts, concurrency)
-        )
+    def __init__(self, server: Server, *, first_cell: bool = True, first_of_target: bool = True) -> None:
+        super().__init__(server)
         self.first_cell = first_cell
         self._first_of_target = first_of_target
         self.first_search: tuple[str | None, Exchange] | None = None
@@ -89,7 +74,6 @@ class Bench(ListBench):
         """For other methods than `tools/search`: the answer to the first search with a result, or to the last one."""
         self.unread = ""
         """Why there is no such answer."""
-        self._target = target
         self._fixtures: dict[str, Bench] = {}
         self.faults_of_state: list[ViolationError] = []
         """Violations that an earlier request caused."""
@@ -417,12 +401,12 @@ class Bench(ListBench):
         return self._fixtures[name].searching(self.primitive)
 
     def _bench(self, opening: Opening, timeouts: Timeouts | None = None, cell: Cell | None = None) -> Bench:
-        own = self.options, cell or self.cell, self._target, self.recorder
-        return Bench(*own, opening, timeouts, self.server.concurrency)
+        kept = self.server.target, self.recorder, opening, timeouts, self.server.concurrency
+        return Bench(Server(self.options, cell or self.cell, *kept))
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Replace the catalog file of that name where fixtures find it."""
-        self._target.place(catalog, document)
+        self.server.target.place(catalog, document)
 
     async def aclose(self) -> None:
         """Close the connection and every fixture concurrently, since a process can take a second."""

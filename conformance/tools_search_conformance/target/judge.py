@@ -26,6 +26,7 @@ from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, advertised_settings
+from tools_search_conformance.target.server import Server
 from tools_search_conformance.target.target import HttpCommandTarget, Program, StdioTarget, Target, UrlTarget
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import DEFAULT_LIMITS, as_array
@@ -177,7 +178,8 @@ class _TargetJudge:
         options, found, known = self.options, self.found, bool(self.found.cells)
         secret = frozenset(name.lower() for name in options.headers)
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl", secret=secret)
-        bench = Bench(options, cell, target, recorder, first_cell=self.first and not known, first_of_target=not known)
+        server = Server(options, cell, target, recorder)
+        bench = Bench(server, first_cell=self.first and not known, first_of_target=not known)
         try:
             if unadvertised:
                 await bench.server.connection()

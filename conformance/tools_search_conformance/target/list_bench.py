@@ -12,14 +12,12 @@ import anyio
 from tools_search_spec import Primitive
 
 from tools_search_conformance.model import (
-    Cell,
     InapplicableError,
     UnverifiableError,
     VerdictError,
     ViolationError,
 )
 from tools_search_conformance.run.judging import Case, Found, Workbench
-from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.pages import Listing, Page, SharedCases, Walk, read_page
 from tools_search_conformance.target.primitives import (
     METHODS_OF_RESOURCES,
@@ -34,7 +32,7 @@ from tools_search_conformance.wire.codec import JsonObject, as_array, as_object,
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import LEGACY
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import Exchange, Recorder
+from tools_search_conformance.wire.record import Exchange
 
 INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
@@ -65,8 +63,8 @@ class ListBench(Workbench):
 
     SHARE_OF_OTHERS = 1 / 5
 
-    def __init__(self, options: Options, cell: Cell, recorder: Recorder, server: Server) -> None:
-        super().__init__(options, cell, recorder)
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.options, server.cell, server.recorder)
         self.server = server
         self.shared = SharedCases()
         self._key_query: str | None = None

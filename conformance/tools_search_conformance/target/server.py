@@ -153,10 +153,10 @@ class Server:
         """The primitive to search and list."""
         self.concurrency = concurrency or Concurrency()
         self.timeouts = timeouts or Timeouts(options.timeout, target.start_seconds)
-        self._options = options
-        self._cell = cell
-        self._target = target
-        self._recorder = recorder
+        self.options = options
+        self.cell = cell
+        self.target = target
+        self.recorder = recorder
         self._opening = opening or Opening()
         self._shared = _Shared()
         self.asked = set[str]()
@@ -217,10 +217,10 @@ class Server:
 
     async def _connect(self) -> Connection:
         opening = self._opening
-        fixture = opening.catalog if self._options.effective_profile == "fixture" else None
-        transport = await self._target.connect(self._recorder.note, fixture, opening.env)
+        fixture = opening.catalog if self.options.effective_profile == "fixture" else None
+        transport = await self.target.connect(self.recorder.note, fixture, opening.env)
         own = opening.capabilities, opening.headers, opening.revision
-        connection = Connection(transport, self._cell.era, self._recorder, *own)
+        connection = Connection(transport, self.cell.era, self.recorder, *own)
         try:
             opened = await connection.open(self.timeouts.for_start())
         except BaseException:
@@ -261,7 +261,7 @@ class Server:
             connection = await self.connection()
             self.asked.add(method)
             # The other requests in progress might be answered first.
-            usual = self.timeouts.for_request(method) + (self.concurrency.most - 1) * self._recorder.milliseconds / 1000
+            usual = self.timeouts.for_request(method) + (self.concurrency.most - 1) * self.recorder.milliseconds / 1000
             exchange = await connection.request(method, params, seconds=seconds or usual, **overrides)
             self.concurrency.most = min(self.concurrency.most, self._most_at_once)
             if exchange.answer.is_rate_limited:
@@ -276,12 +276,12 @@ class Server:
     @property
     def _most_at_once(self) -> int:
         """The limit on concurrent searches: lower for large answers, to limit the memory for unread ones."""
-        return max(1, _MAX_BYTES_AT_ONCE // max(1, self._recorder.largest[self.method]))
+        return max(1, _MAX_BYTES_AT_ONCE // max(1, self.recorder.largest[self.method]))
 
     async def notify(self, method: str, params: Params) -> Exchange:
         """Send a notification and return the exchange, which has no response."""
         connection = await self.connection()
-        exchange = await connection.notify(method, params, seconds=self._options.timeout)
+        exchange = await connection.notify(method, params, seconds=self.options.timeout)
         return self._keep_last(connection, exchange)
 
     async def at_once(
@@ -306,7 +306,7 @@ class Server:
             own["capabilities"] = capabilities[place] if capabilities else None
             exchange = await connection.request(self.method, searches[place], seconds=seconds, **own)
             exchanges[place] = self._keep_last(connection, exchange)
-            if self._recorder.held > _MAX_BYTES_HELD:
+            if self.recorder.held > _MAX_BYTES_HELD:
                 tasks.cancel_scope.cancel()  # of the group that it is in
 
         most = max(2, self._most_at_once)
@@ -334,7 +334,7 @@ class Server:
                 self.concurrency.most = min(self.concurrency.most, most // 2)
             else:
                 waited, repeats = waited + wait, repeats + 1
-            if repeats > _BUSY_REPEATS or waited > self._options.timeout:
+            if repeats > _BUSY_REPEATS or waited > self.options.timeout:
                 raise UnverifiableError(
                     "the server answered every attempt by saying that it is too busy to search", exchange
                 )
@@ -350,7 +350,7 @@ class Server:
         self.concurrency.slow, params = True, search.params
         alone = await self.search(params)
         usual, began = alone.milliseconds / 1000, time.monotonic()
-        seconds = self._options.timeout + _TRIED_AT_ONCE * usual
+        seconds = self.options.timeout + _TRIED_AT_ONCE * usual
         together = await self.at_once([params] * _TRIED_AT_ONCE, seconds=seconds)
         quick = time.monotonic() - began < _SIDE_BY_SIDE * _TRIED_AT_ONCE * usual
         if quick and all(exchange.result is not None for exchange in (alone, *together)):
@@ -461,11 +461,11 @@ class Server:
         Over HTTP, other connections to the same process might only notice much later, in another check.
         """
         if (ended := connection.transport.ended) is not None and self._shared.last is not None:
-            self._recorder.note_death(ended, self._shared.last, of=connection.transport.url)
+            self.recorder.note_death(ended, self._shared.last, of=connection.transport.url)
             self._shared.last = None
 
     def _require_room(self) -> None:
-        if self._recorder.held > _MAX_BYTES_HELD:
+        if self.recorder.held > _MAX_BYTES_HELD:
             gc.collect()
-        if self._recorder.held > _MAX_BYTES_HELD:
+        if self.recorder.held > _MAX_BYTES_HELD:
             raise UnverifiableError(f"the target's answers take more than {_MAX_BYTES_HELD // 1024**2} MiB of memory")
