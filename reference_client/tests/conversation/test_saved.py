@@ -119,7 +119,7 @@ REFUSED: list[tuple[Callable[[dict[str, Any]], str], str]] = [
     (lambda _: "[" * 100_000, "not JSON"),
     (lambda _: "[]", "valid dictionary"),
     (lambda saved: json.dumps(saved | {"format": "other"}), "format"),
-    (lambda saved: json.dumps(saved | {"version": 2}), "`version`: Value error, this program reads 1"),
+    (lambda saved: json.dumps(saved | {"version": 1}), "`version`: Value error, this program reads 2"),
     (lambda saved: json.dumps(saved | {"more": 1}), "`more`"),
     (lambda saved: json.dumps(saved | {"prefix": -1}), "`prefix`"),
     (lambda saved: json.dumps(saved | {"definitions": [{"name": "x"}]}), "`definitions.0"),

@@ -17,7 +17,6 @@ from tools_search_client.conversation.catalog import Catalog, ToolSource
 from tools_search_client.conversation.loaded_tools import LoadedTools
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import (
-    Addition,
     Compaction,
     Definition,
     Forward,
@@ -143,11 +142,6 @@ class Conversation:
     def definitions(self) -> tuple[Definition, ...]:
         """The model's tools, in list order; `offer` returns the same and counts them as sent."""
         return tuple(self._state.definitions.values())
-
-    @property
-    def additions(self) -> tuple[Addition, ...]:
-        """What was added to the tool list since it was started, and by which call."""
-        return tuple(self._state.additions)
 
     @property
     def manifest(self) -> str:
@@ -367,7 +361,7 @@ class Conversation:
         except Exception as error:  # the host's own code: its errors must not end the turn
             _logger.exception("the host's tool %r failed", call.name)
             return Reply(call, prompts.failed_host_tool(call.name), is_error=True, fault=error)
-        loaded = self._loaded.load(result.newly_loaded_tools, call.id)
+        loaded = self._loaded.load(result.newly_loaded_tools)
         if is_search:
             self.statistics.count_search(len(loaded))
         return Reply(call, result.content, result.is_error, loaded, result.remarks, finding.fault, finding.failed)
