@@ -180,8 +180,8 @@ def search(
     """
     from tools_search_ranking import FieldedRanker
 
-    from tools_search_client.conversation.catalog import KnownTools
     from tools_search_client.found import FoundTool
+    from tools_search_client.known_tools import KnownTools
 
     options: dict[SearchedKind, bool] = {"resources": resources, "templates": templates, "prompts": prompts}
     kinds: list[SearchedKind] = [kind for kind, is_chosen in options.items() if is_chosen]

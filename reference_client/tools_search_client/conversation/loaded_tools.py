@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_client.conversation import prompts
-from tools_search_client.conversation.catalog import Catalog, ServerOffer, spellings
+from tools_search_client.conversation.catalog import Catalog, ServerOffer
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
@@ -22,6 +22,7 @@ from tools_search_client.conversation.state import ConversationState, ServerNoti
 from tools_search_client.errors import Failure
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
+from tools_search_client.known_tools import spellings
 
 
 @dataclass(frozen=True, slots=True)
