@@ -109,12 +109,13 @@ class Conversation:
         self._discovery = discovery or ToolDiscovery()
         require_kind("discovery", self._discovery, ToolDiscovery, instead="a `ToolDiscovery`")
         require_kind("reranking", reranking, Reranking, NoneType, instead="a `Reranking` of your function")
-        if delegate is not None and not callable(delegate):
-            require_kind("delegate", delegate, instead="an async function that returns queries for a text")
-        if ranker is not None and not callable(ranker):
-            require_kind("ranker", ranker, instead="a `Ranker`; a `ToolDiscovery` takes the name of one")
-        if not callable(count_tokens):
-            require_kind("count_tokens", count_tokens, instead="a function that counts the tokens of a text")
+        require_kind(
+            "delegate", delegate, Callable, NoneType, instead="an async function that returns queries for a text"
+        )
+        require_kind(
+            "ranker", ranker, Callable, NoneType, instead="a `Ranker`; a `ToolDiscovery` takes the name of one"
+        )
+        require_kind("count_tokens", count_tokens, Callable, instead="a function that counts the tokens of a text")
         self._tool_sets = tool_sets or {}
         require_kind("tool_sets", self._tool_sets, Mapping, instead="a mapping of names to `Toolset`s")
         require_kinds("tool_sets", self._tool_sets.values(), Toolset, instead="a `Toolset`")

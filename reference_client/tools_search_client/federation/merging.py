@@ -35,7 +35,7 @@ from tools_search_client.known_tools import KnownTools, known_tools
 _Key: TypeAlias = tuple[Hashable, str]
 """The server's identity and the tool's own name; two equal keys are duplicates."""
 
-Candidate = TypeVar("Candidate", FoundTool, FoundItem[Any])
+Candidate = TypeVar("Candidate", bound=FoundItem[Any])
 
 _OF_A_SEARCH: Final = ("score", "matched")
 
@@ -114,12 +114,12 @@ def named_first(query: str, found: Iterable[Candidate]) -> list[Candidate]:
     def place(candidate: Candidate) -> int:
         if candidate.is_named(named):
             return 0
-        return 1 if isinstance(candidate, FoundItem) and candidate.item.name == named else 2
+        return 1 if candidate.item.name == named else 2
 
     return sorted(found, key=place)
 
 
-def _among(found: FoundTool | FoundItem[Any]) -> str:
+def _among(found: FoundItem[Any]) -> str:
     """Return an identifier for a candidate across servers, made of the words in its server's name and its key."""
     return found.name if isinstance(found, FoundTool) else item_name(found.server, found.item)
 
@@ -233,7 +233,7 @@ class ListedTogether:
         firsts: dict[tuple[int, str], str] = {}
         for server, number in servers.items():
             for tool in self._tools[server]:
-                firsts.setdefault((number, tool.key), tool.name)
+                firsts.setdefault((number, tool.item.name), tool.name)
         is_whole = len(firsts) == len(self._known.tools)
         return self._known.found(query, limit, among=None if is_whole else frozenset(firsts.values()))
 
