@@ -18,7 +18,6 @@ from tools_search_client.conversation.catalog import ServerOffer as ServerOffer
 from tools_search_client.conversation.catalog import SourceAnswer as SourceAnswer
 from tools_search_client.conversation.catalog import ToolSource as ToolSource
 from tools_search_client.conversation.conversation import Conversation as Conversation
-from tools_search_client.conversation.messages import Addition as Addition
 from tools_search_client.conversation.messages import Compaction as Compaction
 from tools_search_client.conversation.messages import Definition as Definition
 from tools_search_client.conversation.messages import Forward as Forward

@@ -40,7 +40,7 @@ def refuse_single_name(argument: str, names: object) -> None:
     require_kind(argument, names, Collection, instead="a collection of names")
 
 
-def require_kind(argument: str, value: object, *kinds: type, instead: str) -> None:
+def require_kind(argument: str, value: object, *kinds: Any, instead: str) -> None:
     """Raise `LocalError` if `value` is of none of these kinds, with what to pass `instead`.
 
     For arguments that are easily mistaken, such as a path where its content is expected.

@@ -21,20 +21,42 @@ Era: TypeAlias = Literal["modern", "legacy"]
 """A connection's family of protocol revisions."""
 
 
+Item = TypeVar("Item")
+
+
+def key_of(item: Any) -> str:
+    """Return the key with which clients request a tool, resource, template or prompt."""
+    match item:
+        case Resource():
+            return str(item.uri)
+        case ResourceTemplate():
+            return item.uri_template
+        case _:
+            return str(item.name)
+
+
 @dataclass(frozen=True, slots=True)
-class FoundTool:
-    """A tool with its complete definition and its server, and why it was found."""
+class NamedItem(Generic[Item]):
+    """A tool, prompt, resource or resource template, and its server."""
 
     name: str
-    """The name to call it by: unique across servers, and valid for every model provider."""
+    """A name that is unique across servers and valid for every model provider: for users, or to call a tool by."""
 
     server: str
     """The server's name in the configuration; empty if there is only one server."""
 
-    tool: Tool
+    item: Item
+    """The server's definition; requests use the name or URI in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundItem(NamedItem[Item]):
+    """An item that a search found, and why."""
 
     hit: HitMetadata = field(default_factory=HitMetadata)
-    """Why the server or the local ranking found it; all members are `None` if that is unknown."""
+    """Why the server or the local ranking found it; all members are `None` if that is unknown. A resource's `matched`
+    may include `contents`.
+    """
 
     mode: Mode = "list"
     """How it was found."""
@@ -43,16 +65,26 @@ class FoundTool:
     """Its weight in the fusion; comparable only within one answer."""
 
     own_rank: int | None = None
-    """Its rank before merging, from 1: within its server's answer, or among all listed tools if it was listed."""
+    """Its rank before merging, from 1: within its server's answer, or among all listed items if it was listed."""
 
     @property
     def key(self) -> str:
-        """The server's own name for it, unique within the server."""
-        return self.tool.name
+        """The key with which clients request it: its URI, its URI template, or the server's own name for it."""
+        return key_of(self.item)
 
     def is_named(self, text: str) -> bool:
-        """Return whether `text` is its name, or its server's own name for it."""
-        return text in (self.name, self.tool.name)
+        """Return whether `text` is its name or its key."""
+        return text in (self.name, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool(FoundItem[Tool]):
+    """A tool with its complete definition and its server, and why it was found."""
+
+    @property
+    def tool(self) -> Tool:
+        """The server's definition (`item`)."""
+        return self.item
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,58 +149,6 @@ class FederatedListing(FederatedAnswer):
     """All tools of the servers that answered, in the order of the configuration and of each server's listing."""
 
     tools: tuple[FoundTool, ...]
-
-
-Item = TypeVar("Item")
-
-
-def key_of(item: Any) -> str:
-    """Return the key with which clients request a resource, template or prompt."""
-    match item:
-        case Resource():
-            return str(item.uri)
-        case ResourceTemplate():
-            return item.uri_template
-        case _:
-            return str(item.name)
-
-
-@dataclass(frozen=True, slots=True)
-class NamedItem(Generic[Item]):
-    """A prompt, resource or resource template, and its server."""
-
-    name: str
-    """A name for users, unique across servers like the name of a `FoundTool`."""
-
-    server: str
-    item: Item
-    """The server's definition; requests use the name or URI in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundItem(NamedItem[Item]):
-    """An item that a search found, and why."""
-
-    hit: HitMetadata = field(default_factory=HitMetadata)
-    """Why the server or the local ranking found it; `matched` may include `contents`."""
-
-    mode: Mode = "list"
-    """How it was found."""
-
-    weight: float = 0.0
-    """Its weight in the fusion; comparable only within one answer."""
-
-    own_rank: int | None = None
-    """Its rank before merging, from 1: within its server's answer, or among all listed items if it was listed."""
-
-    @property
-    def key(self) -> str:
-        """The key with which clients request it: its URI, its URI template, or the server's own name for it."""
-        return key_of(self.item)
-
-    def is_named(self, text: str) -> bool:
-        """Return whether `text` is its name or its key."""
-        return text in (self.name, self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,7 @@ class Reranking:
     """Held until the re-ranker returns, even if it has timed out."""
 
     def __post_init__(self) -> None:
-        if not callable(self.reranker):
-            require_kind("reranker", self.reranker, instead="a function of a query and tools")
+        require_kind("reranker", self.reranker, Callable, instead="a function of a query and tools")
         require_count("pool", self.pool, instead="a multiple of a search's limit")
         require_seconds("deadline", self.deadline)
 

@@ -21,8 +21,9 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
-from tools_search_client.conversation.catalog import Catalog, KnownTools, known_tools
+from tools_search_client.conversation.catalog import Catalog
 from tools_search_client.conversation.manifest import MAX_BYTES, manifest
+from tools_search_client.known_tools import KnownTools, known_tools
 from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 from tools_search_ranking import default_ranker
 from tools_search_ranking.index import Documents

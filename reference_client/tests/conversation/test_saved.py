@@ -119,7 +119,7 @@ REFUSED: list[tuple[Callable[[dict[str, Any]], str], str]] = [
     (lambda _: "[" * 100_000, "not JSON"),
     (lambda _: "[]", "valid dictionary"),
     (lambda saved: json.dumps(saved | {"format": "other"}), "format"),
-    (lambda saved: json.dumps(saved | {"version": 2}), "`version`: Value error, this program reads 1"),
+    (lambda saved: json.dumps(saved | {"version": 1}), "`version`: Value error, this program reads 2"),
     (lambda saved: json.dumps(saved | {"more": 1}), "`more`"),
     (lambda saved: json.dumps(saved | {"prefix": -1}), "`prefix`"),
     (lambda saved: json.dumps(saved | {"definitions": [{"name": "x"}]}), "`definitions.0"),
@@ -194,7 +194,7 @@ async def test_a_tool_of_a_searched_server_that_changed_meanwhile_is_reported_to
     source = Searched(order("Find an order"))
     source.may_answer.set()
     begun = await begun_at(source)
-    source.tools["shop__find_order"] = replace(source.tools["shop__find_order"], tool=order("Find and cancel an order"))
+    source.tools["shop__find_order"] = replace(source.tools["shop__find_order"], item=order("Find and cancel an order"))
     again = Conversation(source, ToolDiscovery(enabled=True))
     started = await again.restore(begun.save())
     assert started.changed == ("shop__find_order",)

@@ -480,9 +480,6 @@ async def test_the_full_definitions_go_into_the_list_of_the_next_request(rooms: 
     loaded = talk.state.offer().tools[-1].to_json()
     page = next(tool for tool in rooms.servers["notion"] if tool.name == "create_page")
     assert loaded == {"name": "notion__create_page", "description": page.description, "parameters": page.input_schema}
-    assert [(addition.names, addition.call_id) for addition in talk.state.additions] == [
-        (("notion__create_page",), "call-1")
-    ]
 
 
 async def test_search_tools_comes_after_the_tools_that_are_loaded_from_the_start(rooms: Rooms) -> None:

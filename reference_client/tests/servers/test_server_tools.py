@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import anyio
@@ -13,10 +14,11 @@ from tools_search_client.errors import (
     ServerTimeoutError,
     ServerUnavailableError,
 )
+from tools_search_client.found import FoundTool
+from tools_search_client.known_tools import KnownTools
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.server_tools import LocalIndex
 from tools_search_hosts import StdioTarget
-from tools_search_ranking import FieldedRanker, default_ranker
+from tools_search_ranking import default_ranker
 
 
 @pytest.mark.anyio
@@ -38,6 +40,10 @@ async def test_a_call_whose_server_dies_or_hangs_or_breaks_the_tools_own_schema_
                 await tools.call("make_alpha")
 
 
+def known(tools: Iterable[Tool]) -> KnownTools:
+    return KnownTools([FoundTool(tool.name, "", tool) for tool in tools], default_ranker())
+
+
 @pytest.mark.anyio
 async def test_listing_and_ranking_here_orders_as_the_reference_server_does(reference_program: StdioTarget):
     with anyio.fail_after(20):
@@ -45,7 +51,7 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
             searched = await tools.search("delete a customer", limit=4)
             listed = await tools.list()
             assert len(listed) == 12
-    ranked = LocalIndex(listed, default_ranker()).search("delete a customer", 4)
+    ranked = known(listed).found("delete a customer", 4)
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
 
 
@@ -55,9 +61,9 @@ def named(*names: str) -> list[Tool]:
 
 def test_a_tool_that_is_named_exactly_is_found_first():
     tools = named("send", "send_mail", "mail_send_send")
-    assert LocalIndex(tools, FieldedRanker()).search("send", 2)[0].tool.name == "send"
+    assert known(tools).found("send", 2)[0].tool.name == "send"
 
 
 def test_nothing_is_found_where_nothing_fits():
     tools = named("send")
-    assert LocalIndex(tools, FieldedRanker()).search("xylophone", 5) == ()
+    assert known(tools).found("xylophone", 5) == ()

@@ -28,7 +28,7 @@ from tools_search_client.text import one_line, printable, printable_json
 if TYPE_CHECKING:
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-    from tools_search_client.found import FoundItem, FoundTool, NamedItem, ServerReport
+    from tools_search_client.found import FoundItem, NamedItem, ServerReport
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -85,15 +85,12 @@ def model_json(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def item_json(kind: str, found: FoundTool | NamedItem[Any]) -> dict[str, Any]:
+def item_json(kind: str, found: NamedItem[Any]) -> dict[str, Any]:
     """Return a tool or another item in the form that `--json` prints: its definition is under the name of its kind."""
-    from tools_search_client.found import FoundTool
-
-    item = found.tool if isinstance(found, FoundTool) else found.item
-    return {"name": found.name, "server": found.server, kind: model_json(item)}
+    return {"name": found.name, "server": found.server, kind: model_json(found.item)}
 
 
-def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:
+def hit_json(found: FoundItem[Any]) -> dict[str, Any]:
     """Return how an item was found and ranked, in the form that `--json` prints."""
     hit = found.hit
     ranks = {"foundBy": found.mode, "weight": round(found.weight, 6), "ownRank": found.own_rank}

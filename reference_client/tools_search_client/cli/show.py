@@ -23,7 +23,7 @@ from tools_search_client.cli.selection import (
 if TYPE_CHECKING:
     from tools_search_client.federation.configuration import ToolDiscovery
     from tools_search_client.federation.federation import Federation
-    from tools_search_client.found import FederatedListing, FoundItem, FoundTool, ServerDescription
+    from tools_search_client.found import FederatedListing, FoundItem, ServerDescription
 
 _OVERFETCH: Final = 100
 """How many tools to request when the toolset hides some of them."""
@@ -180,8 +180,8 @@ def search(
     """
     from tools_search_ranking import FieldedRanker
 
-    from tools_search_client.conversation.catalog import KnownTools
     from tools_search_client.found import FoundTool
+    from tools_search_client.known_tools import KnownTools
 
     options: dict[SearchedKind, bool] = {"resources": resources, "templates": templates, "prompts": prompts}
     kinds: list[SearchedKind] = [kind for kind, is_chosen in options.items() if is_chosen]
@@ -190,7 +190,7 @@ def search(
     kind = kinds[0] if kinds else None
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     noun = "tool"
-    found: list[FoundTool | FoundItem[Any]] = []
+    found: list[FoundItem[Any]] = []
     if kind is None:
         most = max(limit, _OVERFETCH) if hides else limit
         answer = selection.ask(lambda servers: servers.search(query, limit=most))
@@ -217,8 +217,7 @@ def search(
             cells = {"server": item.server or "-", "by": item.mode, "rank": str(item.own_rank or "-")}
             shown = item.key if kind in ("resources", "templates") else item.name
             rows.append((str(rank), shown, *(cells[name] for name in columns), " ".join(item.hit.matched or ()) or "-"))
-        items = [item.tool if isinstance(item, FoundTool) else item.item for item in found]
-        output.print_table(("#", noun, *columns, "matched"), rows, list(map(output.purpose, items)))
+        output.print_table(("#", noun, *columns, "matched"), rows, [output.purpose(item.item) for item in found])
         tools = [item for item in found if isinstance(item, FoundTool)]
         if tools and (unknown := KnownTools(tools, FieldedRanker()).unknown_words(query)):
             output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")

@@ -17,7 +17,6 @@ from tools_search_client.conversation.catalog import Catalog, ToolSource
 from tools_search_client.conversation.loaded_tools import LoadedTools
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import (
-    Addition,
     Compaction,
     Definition,
     Forward,
@@ -110,12 +109,13 @@ class Conversation:
         self._discovery = discovery or ToolDiscovery()
         require_kind("discovery", self._discovery, ToolDiscovery, instead="a `ToolDiscovery`")
         require_kind("reranking", reranking, Reranking, NoneType, instead="a `Reranking` of your function")
-        if delegate is not None and not callable(delegate):
-            require_kind("delegate", delegate, instead="an async function that returns queries for a text")
-        if ranker is not None and not callable(ranker):
-            require_kind("ranker", ranker, instead="a `Ranker`; a `ToolDiscovery` takes the name of one")
-        if not callable(count_tokens):
-            require_kind("count_tokens", count_tokens, instead="a function that counts the tokens of a text")
+        require_kind(
+            "delegate", delegate, Callable, NoneType, instead="an async function that returns queries for a text"
+        )
+        require_kind(
+            "ranker", ranker, Callable, NoneType, instead="a `Ranker`; a `ToolDiscovery` takes the name of one"
+        )
+        require_kind("count_tokens", count_tokens, Callable, instead="a function that counts the tokens of a text")
         self._tool_sets = tool_sets or {}
         require_kind("tool_sets", self._tool_sets, Mapping, instead="a mapping of names to `Toolset`s")
         require_kinds("tool_sets", self._tool_sets.values(), Toolset, instead="a `Toolset`")
@@ -143,11 +143,6 @@ class Conversation:
     def definitions(self) -> tuple[Definition, ...]:
         """The model's tools, in list order; `offer` returns the same and counts them as sent."""
         return tuple(self._state.definitions.values())
-
-    @property
-    def additions(self) -> tuple[Addition, ...]:
-        """What was added to the tool list since it was started, and by which call."""
-        return tuple(self._state.additions)
 
     @property
     def manifest(self) -> str:
@@ -367,7 +362,7 @@ class Conversation:
         except Exception as error:  # the host's own code: its errors must not end the turn
             _logger.exception("the host's tool %r failed", call.name)
             return Reply(call, prompts.failed_host_tool(call.name), is_error=True, fault=error)
-        loaded = self._loaded.load(result.newly_loaded_tools, call.id)
+        loaded = self._loaded.load(result.newly_loaded_tools)
         if is_search:
             self.statistics.count_search(len(loaded))
         return Reply(call, result.content, result.is_error, loaded, result.remarks, finding.fault, finding.failed)

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_client.conversation import prompts
-from tools_search_client.conversation.catalog import Catalog, ServerOffer, spellings
+from tools_search_client.conversation.catalog import Catalog, ServerOffer
 from tools_search_client.conversation.manifest import manifest
-from tools_search_client.conversation.messages import Addition, Compaction, Definition, SyntheticTool
+from tools_search_client.conversation.messages import Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
 from tools_search_client.conversation.state import ConversationState, ServerNotice, ToolNotice
 from tools_search_client.errors import Failure
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
+from tools_search_client.known_tools import spellings
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,7 @@ class LoadedTools:
         dropped = [state.definitions.pop(name) for name in forgotten]
         for name in forgotten:
             del state.discovered[name]
-            state.seen.pop(name, None)
-        for names in (state.gone, state.outdated, state.unconfirmed, state.called):
+        for names in (state.gone, state.unconfirmed, state.called):
             names.difference_update(forgotten)
         state.prefix += bool(forgotten)
         state.answered.clear()  # repeating a search can load something again
@@ -158,6 +158,8 @@ class LoadedTools:
             definition.serialized() for definition in before.values()
         ]
         state.prefix += not is_same
+        for tool in now.values():
+            self._follow(tool)
         self._add(tool.definition for tool in self.synthetic.values())
         if is_same and state.catalog.digest == digest:
             state.answered = answered  # `defer_all_but` cleared them, but the same tools can be found as before
@@ -180,7 +182,7 @@ class LoadedTools:
             return None
         tool = now.get(name, tool)
         is_offered = self.offered.shows(tool) and not self.offered.has_lost(tool) and not saved.is_oversized
-        return replace(saved, tool=tool) if is_offered else None
+        return saved if is_offered else None
 
     def learn(self, catalog: Catalog, toolset: Toolset) -> None:
         """Update to what is offered: the list only grows under the same toolset and is started over under a new one."""
@@ -218,7 +220,7 @@ class LoadedTools:
             oversized=oversized,
         )
 
-    def load(self, tools: Iterable[FoundTool], call_id: str | None = None) -> tuple[str, ...]:
+    def load(self, tools: Iterable[FoundTool]) -> tuple[str, ...]:
         """Append new tools that fit, and return the names that became callable or got a new definition."""
         state = self.state
         found = {tool.name: Definition.of(tool) for tool in tools}
@@ -227,20 +229,13 @@ class LoadedTools:
         state.gone.difference_update(found)
         for name in found:
             state.notified.pop(name, None)  # the search's answer says that it is there: no notice has to
-        outdated: list[str] = []
-        for name, definition in found.items():
-            sent = state.definitions.get(name)
-            if sent is None or sent.is_like(definition):
-                self._follow(definition.tool)
-                continue
-            if not state.seen.pop(name, sent).is_like(definition):
-                state.changed[name] = None  # the user's consent was for what was seen last
-            state.outdated.discard(name)
-            outdated += [] if definition.is_oversized else [name]
+        for definition in found.values():
+            self._follow(definition.tool)
+        outdated = [name for name in state.outdated if name in found and not found[name].is_oversized]
         if outdated:  # they change the middle of the list, which no addition at its end can
             state.prefix += 1
             state.definitions |= {name: found[name] for name in outdated}
-        added = self._add(found.values(), call_id)
+        added = self._add(found.values())
         for definition in found.values():
             self._use(definition)
         return tuple(dict.fromkeys((*added, *back, *outdated)))
@@ -280,7 +275,7 @@ class LoadedTools:
         state.unconfirmed = state.unconfirmed - {name} | unconfirmed.keys()
         if not now and not unconfirmed:
             self.lose(name)
-        state.definitions[name] = replace(definition, tool=now.get(name, tool))
+        self._follow(now.get(name))
         return state.definitions[name], unconfirmed.get(name, {})
 
     def lose(self, name: str) -> None:
@@ -356,8 +351,8 @@ class LoadedTools:
         found = [tool for tool in current if offered.shows(tool) and not offered.has_lost(tool)]
         # The most recently used are last, and stay.
         self._add(map(Definition.of, found if self.room is None else found[max(0, len(found) - self.room) :]))
-        for noted in (state.additions, state.gone, state.outdated, state.seen, state.notified):
-            noted.clear()
+        state.gone.clear()
+        state.notified.clear()
         state.servers = self._servers()
 
     def _grow(self) -> None:
@@ -381,21 +376,22 @@ class LoadedTools:
         if self.search_name is None and (self._offers_search or state.outdated):
             self._begin()  # since nothing else leads the model to the new definitions
 
-    def _add(self, definitions: Iterable[Definition], call_id: str | None = None) -> tuple[str, ...]:
+    def _add(self, definitions: Iterable[Definition]) -> tuple[str, ...]:
         """Append those that are not there yet and still fit, and return their names."""
         added: list[str] = []
         for definition in definitions:
             if definition.name not in self.state.definitions and self.room != 0 and not definition.is_oversized:
                 self.state.definitions[definition.name] = definition
                 added.append(definition.name)
-        if added:
-            self.state.additions.append(Addition(tuple(added), call_id))
         return tuple(added)
 
     def _follow(self, tool: FoundTool | None) -> None:
-        """Keep a tool as its server defines it now, next to what the model was sent."""
-        if tool is not None and (sent := self.state.definitions.get(tool.name)) is not None:
-            self.state.definitions[tool.name] = replace(sent, tool=tool)
+        """Keep a tool as its server defines it now, next to what the model was sent, and note if that has changed."""
+        if tool is None or (sent := self.state.definitions.get(tool.name)) is None or sent.tool is None:
+            return
+        if not Definition.of(sent.tool).is_like(Definition.of(tool)):
+            self.state.changed[tool.name] = None  # the user's consent was for what was offered before
+        self.state.definitions[tool.name] = replace(sent, tool=tool)
 
     def _use(self, definition: Definition) -> None:
         """Mark a tool as most recently used; those are kept longest."""
@@ -468,28 +464,16 @@ class LoadedTools:
         }
 
     def _compare(self) -> None:
-        """Compare the list with what is offered, and record the tools that are gone or outdated."""
+        """Compare the list with what is offered, and record the tools that are gone or have changed."""
         state = self.state
         for name, sent in state.definitions.items():
             if sent.tool is None:
                 continue
             if self.offered.has_lost(sent.tool):
                 state.gone.add(name)
-                continue
-            offered = self.offered.known.get(name)
-            if offered is not None:
+            elif (offered := self.offered.known.get(name)) is not None:
                 state.gone.discard(name)
                 self._follow(offered)
-            elif name in state.gone:  # a call was refused, and only a search can find it again
-                continue
-            now = Definition.of(offered or sent.tool)  # a tool of a searched server, as last found
-            if not now.is_like(state.seen.get(name, sent)):
-                state.seen[name] = now
-                state.changed[name] = None
-            if now.is_like(sent):
-                state.outdated.discard(name)
-            else:
-                state.outdated.add(name)
 
     def _servers(self) -> dict[str, ServerNotice]:
         return {

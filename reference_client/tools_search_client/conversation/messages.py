@@ -56,6 +56,11 @@ class Definition:
         )
         return mine == others
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the server now offers the tool with another definition."""
+        return self.tool is not None and not self.is_like(Definition.of(self.tool))
+
     def to_json(self) -> dict[str, Any]:
         """Return the form that most providers use; equal definitions serialize to equal bytes."""
         return {"name": self.name, "description": self.description, "parameters": dict(self.input_schema)}
@@ -196,16 +201,6 @@ class Compaction:
     """Tools that the model can no longer call until they are found again."""
     freed_tokens: int
     """Tokens of their definitions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """Definitions that were added together."""
-
-    names: tuple[str, ...]
-
-    call_id: str | None = None
-    """The call that found them; `None` if the host added them between turns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,9 @@ from tools_search_ranking import never_silent
 from tools_search_client.conversation.catalog import (
     MAX_BROWSED,
     Catalog,
-    KnownTools,
     ServerOffer,
     SourceAnswer,
     ToolSource,
-    known_tools,
-    spellings,
 )
 from tools_search_client.conversation.messages import TokenCounts
 from tools_search_client.conversation.state import ConversationState
@@ -34,6 +31,7 @@ from tools_search_client.errors import Failure, RerankingError
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.fanout import in_parallel
 from tools_search_client.found import FoundTool
+from tools_search_client.known_tools import KnownTools, known_tools, spellings
 from tools_search_client.reranking import Reranking
 
 Delegate: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]

@@ -16,7 +16,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from tools_search_hosts.toolsets import Toolset
 
-from tools_search_client.conversation.messages import Addition, Definition
+from tools_search_client.conversation.messages import Definition
 from tools_search_client.conversation.prompts import SearchName
 from tools_search_client.conversation.search_tool import SearchRequest
 from tools_search_client.conversation.state import ConversationState, ServerNotice, Statistics, ToolNotice
@@ -120,7 +120,7 @@ class SavedConversation(SavedText):
     """
 
     FORMAT: ClassVar = "tools-search-client/conversation"
-    VERSION: ClassVar = 1
+    VERSION: ClassVar = 2
 
     statistics: Statistics
     toolset: Toolset | None
@@ -132,7 +132,6 @@ class SavedConversation(SavedText):
     prefix: Count
     definitions: list[SavedTool | SavedDefinition]
     """In list order."""
-    additions: list[Addition]
     search_name: SearchName
     eager: set[str]
     pins: dict[str, str]
@@ -141,9 +140,7 @@ class SavedConversation(SavedText):
     called: set[str]
     counted: set[str] = set()
     gone: set[str]
-    outdated: set[str]
     unconfirmed: set[str]
-    seen: list[SavedTool]
     changed: list[str]
     notified: dict[str, ToolNotice]
     servers: dict[str, ServerNotice]
@@ -163,7 +160,6 @@ class SavedConversation(SavedText):
         members["answered"] = sorted(state.answered, key=repr)
         members["definitions"] = [saved_definition(definition) for definition in state.definitions.values()]
         members["discovered"] = list(state.discovered.values())
-        members["seen"] = [definition.tool for definition in state.seen.values() if definition.tool is not None]
         members["changed"] = list(state.changed)
         return cls(**members)
 
@@ -171,13 +167,12 @@ class SavedConversation(SavedText):
         """Restore everything in `state` except its catalog, its toolset and its limits."""
         for count in fields(self.statistics):
             setattr(state.statistics, count.name, getattr(self.statistics, count.name))
-        for name in ("searches", "search_tokens", "prefix", "additions", "search_name", "eager", "pins", "called",
-                     "counted", "gone", "outdated", "unconfirmed", "notified", "servers"):  # fmt: skip
+        for name in ("searches", "search_tokens", "prefix", "search_name", "eager", "pins", "called", "counted", "gone",
+                     "unconfirmed", "notified", "servers"):  # fmt: skip
             setattr(state, name, getattr(self, name))
         state.answered = set(self.answered)
         state.definitions = {definition.name: restored_definition(definition) for definition in self.definitions}
         state.discovered = {tool.name: tool.found() for tool in self.discovered}
-        state.seen = {tool.name: Definition.of(tool.found()) for tool in self.seen}
         state.changed = dict.fromkeys(self.changed)
 
 

@@ -15,7 +15,6 @@ from tools_search_ranking import FieldedRanker
 from tools_search_client.conversation.catalog import (
     MAX_BROWSED,
     Catalog,
-    KnownTools,
     ServerOffer,
     SourceAnswer,
     ToolSource,
@@ -33,6 +32,7 @@ from tools_search_client.federation.fanout import Answer, Method, Question, in_p
 from tools_search_client.federation.federation import LISTING, Federation
 from tools_search_client.federation.merging import listed_among_servers, named_among_servers
 from tools_search_client.found import Found, FoundTool
+from tools_search_client.known_tools import KnownTools
 from tools_search_client.servers.host_connection import HostConnection
 from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import SupervisedServer

@@ -14,7 +14,7 @@ from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation import prompts
 from tools_search_client.conversation.catalog import Catalog
-from tools_search_client.conversation.messages import Addition, Definition
+from tools_search_client.conversation.messages import Definition
 from tools_search_client.found import FoundTool
 
 
@@ -131,9 +131,7 @@ class ConversationState:
     prefix: int = 0
     """Number of the model's tool list. Lists with the same number only grow at the end; 0 means no list yet."""
     definitions: dict[str, Definition] = field(default_factory=dict[str, Definition])
-    """The model's tool list, in order."""
-    additions: list[Addition] = field(default_factory=list[Addition])
-    """Additions since the list was started."""
+    """The model's tool list, in order. Each definition is as it was sent, and its `tool` as it was last offered."""
     search_name: prompts.SearchName = prompts.SEARCH_NAMES[0]
     """The model's name for `search_tools`, if it has that tool."""
     eager: set[str] = field(default_factory=set[str])
@@ -149,15 +147,16 @@ class ConversationState:
 
     gone: set[str] = field(default_factory=set[str])
     """Tools on the list, or on a restored one, that are known to be no longer offered."""
-    outdated: set[str] = field(default_factory=set[str])
-    """Tools on the list whose offered definitions differ from the ones sent."""
     unconfirmed: set[str] = field(default_factory=set[str])
     """Tools from a saved conversation whose servers could not yet confirm that they are still offered."""
-    seen: dict[str, Definition] = field(default_factory=dict[str, Definition])
-    """The latest definition of a tool, if it is not the one that was sent."""
     changed: dict[str, None] = field(default_factory=dict[str, None])
     """Tools with changed definitions that have not been reported to the host yet."""
     notified: dict[str, ToolNotice] = field(default_factory=dict[str, "ToolNotice"])
     """The last notice the model got about each tool that is gone or outdated."""
     servers: dict[str, ServerNotice] = field(default_factory=dict[str, ServerNotice])
     """The last state of each server that the model was notified of, in order."""
+
+    @property
+    def outdated(self) -> list[str]:
+        """Tools on the list whose offered definitions differ from the ones sent."""
+        return [name for name, definition in self.definitions.items() if definition.is_outdated]

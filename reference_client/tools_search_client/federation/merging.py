@@ -17,25 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from anyio import to_thread
 from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, Primitive, published_metadata
 from mcp_types import Tool
 from tools_search_hosts import qualified_name
-from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import UpdatableIndex, never_silent
 
 from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
+from tools_search_client.known_tools import KnownTools, known_tools
 
 _Key: TypeAlias = tuple[Hashable, str]
 """The server's identity and the tool's own name; two equal keys are duplicates."""
 
-Candidate = TypeVar("Candidate", FoundTool, FoundItem[Any])
+Candidate = TypeVar("Candidate", bound=FoundItem[Any])
 
 _OF_A_SEARCH: Final = ("score", "matched")
 
@@ -114,12 +114,12 @@ def named_first(query: str, found: Iterable[Candidate]) -> list[Candidate]:
     def place(candidate: Candidate) -> int:
         if candidate.is_named(named):
             return 0
-        return 1 if isinstance(candidate, FoundItem) and candidate.item.name == named else 2
+        return 1 if candidate.item.name == named else 2
 
     return sorted(found, key=place)
 
 
-def _among(found: FoundTool | FoundItem[Any]) -> str:
+def _among(found: FoundItem[Any]) -> str:
     """Return an identifier for a candidate across servers, made of the words in its server's name and its key."""
     return found.name if isinstance(found, FoundTool) else item_name(found.server, found.item)
 
@@ -198,30 +198,23 @@ class ListedTogether:
     form: ClassVar = FoundTool
 
     def __init__(self, ranker: Ranker) -> None:
-        self._ranker = floored(ranker)
+        self._ranker = ranker
         self.index: Callable[[Mapping[str, Any]], ToolIndex] = tools_index(RememberingRanker(never_silent(ranker)))
         """Indexes found tools for `merge`."""
-        self._tools: dict[str, dict[str, Tool]] = {}
-        """The listed tools, by server and full name."""
         self._listings: dict[str, tuple[Tool, ...]] = {}
-        self._index: ToolIndex | None = None
+        self._tools: dict[str, tuple[FoundTool, ...]] = {}
+        """The listed tools under their full names, by server."""
+        self._known: KnownTools | None = None
 
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
         """Add a server's tools; an unchanged listing is skipped.
 
         If the ranker raises because it cannot index one of the tools, nothing changes.
         """
-        if self._listings.get(server) == listing:
-            return
-        new = [tool_among_servers(server, tool) for tool in listing]
-        if isinstance(self._index, UpdatableIndex):
-            index = self._index.updated(list(self._tools.get(server, ())), new)
-        else:
-            others = [(name, tool) for name, own in self._listings.items() if name != server for tool in own]
-            index = self._ranker([*(tool_among_servers(name, tool) for name, tool in others), *new])
-        # Only now, because the ranker can have raised.
-        self._index, self._listings[server] = index, listing
-        self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
+        if self._listings.get(server) != listing:
+            tools = self._tools | {server: listed_among_servers(server, listing).tools}
+            self._known = known_tools(tuple(chain(*tools.values())), self._ranker, self._known)
+            self._listings[server], self._tools = listing, tools
 
     def forget(self, server: str) -> None:
         """Remove a server's tools."""
@@ -229,31 +222,20 @@ class ListedTogether:
             self.learn(server, ())
             del self._listings[server], self._tools[server]
 
-    async def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
+    async def search(self, query: str, servers: Mapping[str, int], limit: int) -> Sequence[FoundTool]:
         """Return the best `limit` tools for `query` on these servers, under their full names.
 
         `learn` must have been called for each server. Servers with the same number are the same server; their tools are
         found under the first one.
         """
-        if self._index is None:
+        if self._known is None:
             return []
-        owners: dict[str, str] = {}
         firsts: dict[tuple[int, str], str] = {}
         for server, number in servers.items():
-            for name, tool in self._tools[server].items():
-                if firsts.setdefault((number, tool.name), name) == name:
-                    owners[name] = server
-        every = sum(map(len, self._tools.values()))
-        hits = self._index.search(query, visible=None if len(owners) == every else owners.keys())
-        return [
-            FoundTool(
-                hit.name,
-                owners[hit.name],
-                self._tools[owners[hit.name]][hit.name],
-                HitMetadata(score=hit.score, matched=list(hit.matched)),
-            )
-            for hit in hits[:limit]
-        ]
+            for tool in self._tools[server]:
+                firsts.setdefault((number, tool.item.name), tool.name)
+        is_whole = len(firsts) == len(self._known.tools)
+        return self._known.found(query, limit, among=None if is_whole else frozenset(firsts.values()))
 
 
 class ItemsListedTogether:
@@ -281,7 +263,7 @@ class ItemsListedTogether:
         """Remove a server's items."""
         self._listings.pop(server, None)
 
-    async def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundItem[Any]]:
+    async def search(self, query: str, servers: Mapping[str, int], limit: int) -> Sequence[FoundItem[Any]]:
         """Return the best `limit` items for `query` on these servers, as `ListedTogether.search` does."""
         firsts: dict[int, str] = {}
         for server, number in servers.items():

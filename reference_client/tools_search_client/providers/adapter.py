@@ -31,7 +31,7 @@ from tools_search_client.errors import (
 )
 from tools_search_client.json_values import compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
-from tools_search_client.providers.saved import SavedCall, SavedTranscript, SavedTurn, saved_outcome
+from tools_search_client.providers.saved import SavedReply, SavedTranscript, SavedTurn
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
 Outcome: TypeAlias = Reply | CallToolResult
@@ -146,8 +146,6 @@ class Adapter(ABC):
         self._calls: dict[str, tuple[ProviderCall, ToolCall]] = {}
         self._answers: dict[str, Outcome] = {}
         self._used_ids: set[str] = set()
-        self._special_ids: set[str] = set()
-        """Calls to answer in a special form, if the provider has such calls."""
         self._order: dict[str, bool] = {}
         """Original names in the order in which they were first sent, and whether each was deferred; empty if the
         provider's list is in the conversation's order.
@@ -231,7 +229,7 @@ class Adapter(ABC):
         usage = as_object(next((answer[name] for name in self._usage_members if name in answer), None))
         prompt, completion = (_total(usage, counts) for counts in (self._prompt_counts, self._completion_counts))
         self.conversation.statistics.add_usage(prompt_tokens=prompt, completion_tokens=completion)
-        self._calls = {call.id: (call, self._tools.call_of(call)) for call in message.calls}
+        self._open(message.calls)
         return ModelMessage(message.text, self.open_calls, message.stop_reason, prompt, completion)
 
     def answer(self, call: ToolCall, outcome: Outcome, /) -> None:
@@ -274,10 +272,12 @@ class Adapter(ABC):
             conversation=self.conversation.saved(),
             items=self._transcript,
             unsent=self._unsent,
-            calls=[SavedCall.of(sent, call) for sent, call in self._calls.values()],
-            answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
+            calls=[sent for sent, _ in self._calls.values()],
+            answers={
+                key: SavedReply.model_validate(outcome) if isinstance(outcome, Reply) else outcome
+                for key, outcome in self._answers.items()
+            },
             used_ids=self._used_ids,
-            special_ids=self._special_ids,
             order=self._order,
             turns=self._turns,
             notices_to_repeat=self._notices_to_repeat,
@@ -300,17 +300,20 @@ class Adapter(ABC):
                 f"the saved text is from {read.adapter}, not {type(self).__name__}: restore it with {read.adapter}, "
                 "or pass it to the conversation's `restore`, which keeps the tools, and start a new transcript"
             )
-        calls = {call.id: call.restored() for call in read.calls}
         # In the transcript, an open call has its id, or its name if the provider has no ids.
         self._check_items(read.items, [key for call in read.calls for key in (call.id, valid_name(call.name))])
         begun = await self.conversation.restore(read.conversation, toolset=toolset)
         self._transcript, self._unsent = read.items, read.unsent
-        self._calls = calls
-        self._answers = {key: answer.restored(calls[key][1]) for key, answer in read.answers.items() if key in calls}
-        self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
+        self._used_ids, self._order = read.used_ids, read.order
         self._turns = [turn for turn in read.turns if turn.start <= len(read.items)]
         self._notices_to_repeat = read.notices_to_repeat
         self._tools.restore(read.tools)
+        self._open(read.calls)
+        self._answers = {
+            key: answer.restored(self._calls[key][1]) if isinstance(answer, SavedReply) else answer
+            for key, answer in read.answers.items()
+            if key in self._calls
+        }
         return begun
 
     def compact(self, keep_turns: int) -> Compaction:
@@ -404,6 +407,9 @@ class Adapter(ABC):
                 raise SavedConversationError(f"item {number} of the transcript answers no open call: {orphans[0]!r}")
         if orphans := sorted(calls - Counter(still_open)):
             raise SavedConversationError(f"a call in the transcript has no result: {orphans[0]!r}")
+
+    def _open(self, calls: Sequence[ProviderCall]) -> None:
+        self._calls = {call.id: (call, self._tools.call_of(call)) for call in calls}
 
     def _append_unsent(self) -> None:
         if self._unsent:

@@ -137,13 +137,12 @@ class Gemini(Adapter):
         calls: list[ProviderCall] = []
         for part, echo in zip(content.parts or (), map(without_nulls, sent), strict=True):
             if part.call is not None:
-                calls.append(ProviderCall(self._new_id(part.call.id), part.call.name, part.call.args))
+                key, has_id = self._new_id(part.call.id), bool(part.call.id)
+                calls.append(ProviderCall(key, part.call.name, part.call.args, is_special=not has_id))
                 member = "functionCall" if "functionCall" in echo else "function_call"
                 corrected = {"name": valid_name(part.call.name), "args": as_object(part.call.args)}
-                if part.call.id:
-                    corrected["id"] = calls[-1].id
-                else:  # its answer has no id either
-                    self._special_ids.add(calls[-1].id)
+                if has_id:
+                    corrected["id"] = key
                 echo[member] = without_nulls(echo[member]) | corrected
             parts.append(echo)
         text = "".join(part.text or "" for part in content.parts or () if not part.thought)
@@ -159,7 +158,7 @@ class Gemini(Adapter):
                 "name": valid_name(result.call.name),
                 "response": {"error" if result.is_error else "output": said},
             }
-            if result.call.id not in self._special_ids:
+            if not result.call.is_special:  # otherwise the call had no id either
                 response["id"] = result.call.id
             if shown:
                 response["parts"] = [{"inlineData": {"mimeType": file.mime_type, "data": file.data}} for file in shown]

@@ -160,10 +160,9 @@ class OpenAIResponses(Adapter):
                 key = self._new_id(item.call_id)
                 search = next(filter(self._is_search, self._tools.whole_list), None) if is_search else None
                 name = search.name if search else item.name or item.type
-                calls.append(ProviderCall(key, name, item.arguments, item.status == "incomplete"))
+                calls.append(ProviderCall(key, name, item.arguments, item.status == "incomplete", is_search))
                 echo["call_id"] = key
                 if is_search:
-                    self._special_ids.add(key)
                     echo["arguments"] = as_object(item.arguments)
                 else:
                     echo |= {"name": valid_name(name), "arguments": arguments_sent_back(item.arguments)}
@@ -179,7 +178,7 @@ class OpenAIResponses(Adapter):
         remarks: list[str] = []
         for result in answered:
             key = result.call.id
-            if key in self._special_ids:
+            if result.call.is_special:
                 tools = [_function(tool) | {"defer_loading": True} for tool in result.found]
                 output = {"type": "tool_search_output", "call_id": key, "execution": "client", "status": "completed"}
                 items.append(output | {"tools": tools})

@@ -73,6 +73,8 @@ class ProviderCall:
     """An object, or a string that should contain a JSON object."""
     is_cut: bool = False
     """Whether the answer ended before the call was complete."""
+    is_special: bool = False
+    """Whether it must be answered in a special form, if the provider has such calls."""
 
 
 @dataclass(frozen=True, slots=True)

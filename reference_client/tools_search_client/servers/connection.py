@@ -137,9 +137,8 @@ class ConnectionOptions:
         require_kind("discovery", self.discovery, DiscoveryOptions, instead="a `DiscoveryOptions`")
         instead = "an `mcp_types.Implementation` with a name and a version"
         require_kind("client_info", self.client_info, Implementation, NoneType, instead=instead)
-        if self.auth is not None and not callable(self.auth):
-            instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
-            require_kind("auth", self.auth, httpx2.Auth, instead=instead)
+        instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
+        require_kind("auth", self.auth, httpx2.Auth, Callable, NoneType, instead=instead)
 
     def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
         """Return these options, with unset ones taken from `otherwise`."""

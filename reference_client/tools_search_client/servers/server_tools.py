@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
@@ -18,8 +18,6 @@ from mcp_ext_search_primitives import (
 )
 from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import hit_metadata
-from mcp_ext_tools_search.ranking import Ranker
-from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import (
     EXTENSION_ID,
     TOOLS,
@@ -42,27 +40,13 @@ from tools_search_client.errors import (
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
+from tools_search_client.known_tools import KnownTools
 from tools_search_client.servers.discovery import Discovery
 from tools_search_client.servers.discovery_options import CompleteDiscoveryOptions, DiscoveryOptions, stated
 from tools_search_client.servers.faults import server_faults
 
 _MAX_EXTENSION: Final = 10
 """Factor by which reporting progress can extend a call's total time."""
-
-
-class LocalIndex:
-    """A listing's tools, indexed for local search with the reference server's ranking."""
-
-    def __init__(self, tools: Sequence[Tool], ranker: Ranker) -> None:
-        self._tools = {tool.name: tool for tool in tools}
-        self._index = floored(ranker)(list(self._tools.values()))
-
-    def search(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        """Return the best `limit` tools for `query`; a blank query finds nothing."""
-        return tuple(
-            FoundTool(hit.name, "", self._tools[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched)))
-            for hit in self._index.search(query)[:limit]
-        )
 
 
 class ServerTools:
@@ -96,8 +80,8 @@ class ServerTools:
             primitive.method: Discovery(client, primitive, self.settings, self._options, self._deadline)
             for primitive in (TOOLS, RESOURCES, RESOURCE_TEMPLATES, PROMPTS)
         }
-        self._index: tuple[tuple[Tool, ...], LocalIndex] | None = None
-        """The tools of the last ranked listing, and their index."""
+        self._known: tuple[tuple[Tool, ...], KnownTools] | None = None
+        """The last listing that was ranked, and its tools."""
         self._calls: set[anyio.CancelScope] = set()
         """The deadlines of the calls in progress."""
         self._waits_for_person = 0
@@ -134,9 +118,10 @@ class ServerTools:
             )
             return Found(tuple(found), "search")
         # The cached listing is the same object until it is read again.
-        if self._index is None or self._index[0] is not answer.items:
-            self._index = (answer.items, LocalIndex(answer.items, self._options.ranker))
-        return Found(self._index[1].search(query, limit), "list", answer.fallback)
+        if self._known is None or self._known[0] is not answer.items:
+            listed = (FoundTool(tool.name, "", tool) for tool in answer.items)
+            self._known = answer.items, KnownTools(listed, self._options.ranker)
+        return Found(self._known[1].found(query, limit), "list", answer.fallback)
 
     async def list(self) -> tuple[Tool, ...]:
         """Return all tools in the server's order, except those with invalid definitions (see `left_out`).
