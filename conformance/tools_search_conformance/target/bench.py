@@ -18,6 +18,7 @@ from tools_search_conformance.model import (
     SERVER_PREFIX,
     Cell,
     Check,
+    InapplicableError,
     LeftOutError,
     UnverifiableError,
     VerdictError,
@@ -33,8 +34,7 @@ from tools_search_conformance.target.pages import Listing, advertised_settings
 from tools_search_conformance.target.primitives import (
     OTHERS,
     TOOLS,
-    items_in,
-    key_in,
+    keys_in,
     settings_for,
 )
 from tools_search_conformance.target.server import Concurrency, Opening, Params, Server, busy_seconds
@@ -420,6 +420,15 @@ class Bench(ListBench):
         own = self.options, cell or self.cell, self._target, self.recorder
         return Bench(*own, opening, timeouts, self.server.concurrency)
 
+    async def where_reloaded(self, part: Callable[[Bench], Awaitable[object]]) -> None:
+        """Run the part of a check that changes a catalog, if the fixture can be reloaded.
+
+        Nothing in it counts as unverified, because change-seen judges whether a change shows.
+        """
+        if "reload" in self.options.fixture_features and not self.options.effective_brief:
+            with suppress(InapplicableError, UnverifiableError):
+                await part(self)
+
     def place(self, catalog: str, document: JsonObject) -> None:
         """Replace the catalog file of that name where fixtures find it."""
         self._target.place(catalog, document)
@@ -465,7 +474,7 @@ def transport_of(check: Check, method: str, transports: Sequence[str]) -> str:
 
 
 def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
-    return exchange.describe(), [key_in(item, exchange.method) for item in items_in(exchange)]
+    return exchange.describe(), keys_in(exchange)
 
 
 @once
