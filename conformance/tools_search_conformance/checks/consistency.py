@@ -376,11 +376,7 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         except UnverifiableError as verdict:
             await _judge_busy(bench, verdict, good)
             raise
-        after = await other.server.listing()
-        kept = listing.compared_to(earlier)(listing, after)
-        await _require_steady(other, kept)
-        what = f"after refused searches, {bench.list_method} returned something else"
-        _expect_kept(other, kept, after, listing, what)
+        await _expect_listing_kept(other, earlier, listing, "after refused searches")
         if first.next_cursor is not None:
             try:
                 await other.served({**good, "cursor": first.next_cursor}, "a cursor issued before refused searches")
@@ -403,16 +399,20 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             by = other.searching(each.primitive)
             before, again = [await by.server.listing() for _ in range(2)]
             await by.server.search({"query": ""})
-            after = await by.server.listing()
-            kept = again.compared_to(before)(again, after)
-            await _require_steady(by, kept)
-            what = f"after a refused {by.method}, {by.list_method} returned something else"
-            _expect_kept(other, kept, after, again, what)
+            await _expect_listing_kept(by, before, again, f"after a refused {by.method}")
             repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
             message = (
                 f"a search returned {wide[0].keys[:5]} before a refused {each.method} and {repeated.keys[:5]} after it"
             )
             other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
+
+
+async def _expect_listing_kept(bench: Bench, earlier: Listing, listing: Listing, when: str) -> None:
+    """Expect the list to be the same as `listing`, and in the same order if the `earlier` one was."""
+    after = await bench.server.listing()
+    kept = listing.compared_to(earlier)(listing, after)
+    await _require_steady(bench, kept)
+    _expect_kept(bench, kept, after, listing, f"{when}, {bench.list_method} returned something else")
 
 
 async def _is_refused_anyway(bench: Bench, query: str, seconds: float) -> bool:
