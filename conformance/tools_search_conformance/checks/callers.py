@@ -10,16 +10,15 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import anyio
 from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item, name_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.list_bench import until
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
@@ -28,8 +27,7 @@ from tools_search_conformance.target.primitives import (
     TEMPLATES,
     TOOLS,
     expanded,
-    items_in,
-    key_in,
+    keys_in,
     params_of_use,
     primitive_of,
 )
@@ -40,8 +38,6 @@ from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _TOKEN: Final = "restricted"  # noqa: S105 - it opens nothing
-_AUTHORIZED: Final = {"Authorization": f"Bearer {_TOKEN}"}
-_OF_ANOTHER_HALF: Final = {"Authorization": f"Bearer {_TOKEN}0"}
 _CATALOG: Final = "callers"
 _HALVES: Final = "callers-of-halves"
 _READERS: Final = "contents"
@@ -63,7 +59,6 @@ _NUMBERS: Final = range(20)
 _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 """Limits of a search for all visible tools, each with the number of the page to compare."""
 _IN_FLIGHT: Final = 3
-_LOOK_SECONDS: Final = 0.05
 _FEW: Final = 2
 """The limit of a search for words of content in several pages."""
 _RANDOM: Final = re.compile(r"(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
@@ -72,8 +67,6 @@ _LEGIBLE: Final = 8
 """Minimum length of a part of a cursor that is decoded. Shorter ones may be valid UTF-8 by chance."""
 _SEALED: Final = "testament"
 """A word that only contents have."""
-_IN_TIME_SECONDS: Final = 2.5
-"""Maximum time for a change of permissions to show in searches; fixtures promise two seconds."""
 _NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}
 """An empty content, because a server may only advertise search of contents if the catalog file has some."""
 
@@ -127,10 +120,15 @@ def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
     )
 
 
-async def _fixture(bench: Bench, name: str, opening: Opening, items: Sequence[JsonObject], whose: str) -> Bench:
-    """Return the bench of a fixture that lists these items to a caller."""
+def _authorized(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+async def _caller(bench: Bench, catalog: str, items: Sequence[JsonObject], token: str | None = None) -> Bench:
+    """Return the bench of a caller to whom the fixture of a catalog lists these items."""
     bench.applies(bench.serves_catalog, f"{bench.list_method} does not list the {bench.noun}s of the catalog file")
-    other = await bench.fixture(name, opening)
+    whose = "a caller without a token" if token is None else "a restricted caller"
+    other = await bench.fixture(f"{catalog}, {token}", Opening(catalog=catalog, headers=_authorized(token)))
     # List every fixture before it is compared, so that all are in the same state.
     wanted = {item[bench.primitive.key] for item in items}
     listing = await other.server.listing()
@@ -151,16 +149,14 @@ async def callers(bench: Bench) -> tuple[Bench, Bench]:
     keys = [key for primitive in PRIMITIVES for key in _hidden_keys(primitive)]
     contents = dict.fromkeys(_hidden_keys(RESOURCES), f"The {_SEALED} of the {COMMON}")
     bench.place(_CATALOG, document_of(every, hidden={_TOKEN: keys}, contents=contents))
-    anyone = Opening(catalog=_CATALOG)
-    everyone = await _fixture(bench, "any caller", anyone, every(bench.primitive), "a caller without a token")
-    opening, visible = replace(anyone, headers=_AUTHORIZED), _visible(bench.primitive)
-    return everyone, await _fixture(bench, "restricted caller", opening, visible, "the restricted caller")
+    everyone = await _caller(bench, _CATALOG, every(bench.primitive))
+    return everyone, await _caller(bench, _CATALOG, _visible(bench.primitive), _TOKEN)
 
 
 async def _reference(bench: Bench, name: str) -> Bench:
     """Return a bench whose fixture never had the hidden items."""
     bench.place(name, document_of(_visible, contents=_NO_CONTENT))
-    return await _fixture(bench, name, Opening(catalog=name), _visible(bench.primitive), "a caller without a token")
+    return await _caller(bench, name, _visible(bench.primitive))
 
 
 @server_check(
@@ -193,11 +189,14 @@ async def cache_scope_varying(bench: Bench) -> None:
     if bench.primitive is not TOOLS:
         other = await _alone_varying(bench)
         judge(other, await other.server.page(COMMON), f"callers see different {bench.noun}s and the same tools")
-    elif "reload" in bench.options.fixture_features:
-        with suppress(UnverifiableError):  # change-seen judges whether a change shows
-            key = key_of(TOOLS, WORDS[-1])
-            other = await _hidden_by_change(bench, key, lambda caller: caller.server.search({"query": COMMON}))
-            judge(other, await other.server.page(COMMON), "a change has hidden a tool from a caller")
+        return
+
+    async def judge_changed(bench: Bench) -> None:
+        key = key_of(TOOLS, WORDS[-1])
+        other = await _hidden_by_change(bench, key, lambda caller: caller.server.search({"query": COMMON}))
+        judge(other, await other.server.page(COMMON), "a change has hidden a tool from a caller")
+
+    await bench.where_reloaded(judge_changed)
 
 
 async def _alone_varying(bench: Bench) -> Bench:
@@ -208,7 +207,7 @@ async def _alone_varying(bench: Bench) -> Bench:
 
     name = f"{_CATALOG}-of-{bench.primitive.member}"
     bench.place(name, document_of(every, hidden={_TOKEN: _hidden_keys(bench.primitive)}))
-    return await _fixture(bench, name, Opening(catalog=name), every(bench.primitive), "a caller without a token")
+    return await _caller(bench, name, every(bench.primitive))
 
 
 @server_check(
@@ -233,17 +232,8 @@ async def hidden_tools_inert(bench: Bench) -> None:
     later = [({"query": COMMON, "limit": limit}, page) for limit, page in _LATER_PAGES]
     later.append(({"query": _hidden_keys(bench.primitive)[0], "limit": _FEW}, 2))
     again = partial(_reference, bench, "callers-visible-again")
-    for params, page in [*((params, 1) for params in _searches(bench.primitive)), *later]:
-        await _page(everyone, params, page)  # the server may cache this answer
-        answered = await _compare_answers(restricted, reference, again, params, page)
-        if answered is None:
-            continue
-        exchange, difference = answered
-        compared += 1
-        which = json_text(params) if page == 1 else f"{json_text(params)}, page {page}"
-        case = f"{which}, from a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
-        message = f"on a server without the hidden {bench.noun}s, the answer {difference}"
-        restricted.expect(difference is None, exchange, message, case=case)
+    cases = [*((params, 1) for params in _searches(bench.primitive)), *later]
+    compared += await _expect_same_answers((everyone, restricted, reference), again, cases, f"hidden {bench.noun}s")
     restricted.require(compared > 0, "two fixtures with the same catalog and nothing hidden return different answers")
     await _expect_restrictions_told_apart(bench)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
@@ -251,9 +241,31 @@ async def hidden_tools_inert(bench: Bench) -> None:
         await _expect_callers_told_apart(everyone, restricted, searches[: 3 if bench.primitive is TOOLS else 2])
     if bench.primitive is TOOLS:
         await _expect_callers_apart_in_flight(everyone, restricted)
-    if "reload" in bench.options.fixture_features and bench.has_turn(0):
-        with suppress(UnverifiableError):  # change-seen judges whether a change shows
-            await _expect_newly_hidden_unfound(bench)
+    if bench.has_turn(0):
+        await bench.where_reloaded(_expect_newly_hidden_unfound)
+
+
+async def _expect_same_answers(
+    benches: tuple[Bench, Bench, Bench],
+    again: Callable[[], Awaitable[Bench]],
+    cases: Iterable[tuple[JsonObject, int]],
+    hidden: str,
+) -> int:
+    """Expect a caller's pages to be those of a server that lacks what is hidden; return how many could be compared.
+
+    `benches` are those of a caller who sees everything, of the restricted one, and of that server, which `again` opens
+    once more.
+    """
+    (everyone, restricted, reference), compared = benches, 0
+    for params, page in cases:
+        await _page(everyone, params, page)  # the server may cache this answer
+        if (answered := await _compare_answers(restricted, reference, again, params, page)) is not None:
+            exchange, difference = answered
+            compared += 1
+            which = json_text(params) if page == 1 else f"{json_text(params)}, page {page}"
+            message = f"on a server without the {hidden}, the answer {difference}"
+            restricted.expect(difference is None, exchange, message, case=f"{which}, from a restricted caller")
+    return compared
 
 
 async def _compare_answers(
@@ -306,7 +318,7 @@ async def _expect_callers_told_apart(everyone: Bench, restricted: Bench, searche
     """Expect two callers who take turns on one connection to get the same answers as on their own connections."""
     for params in searches:
         alone = {everyone: await restricted.server.search(params), restricted: await everyone.server.search(params)}
-        for other, headers in ((everyone, _AUTHORIZED), (restricted, {"Authorization": None})) * 2:
+        for other, headers in ((everyone, _authorized(_TOKEN)), (restricted, {"Authorization": None})) * 2:
             own = alone[other]
             exchanges = list[Exchange]()
             for _ in range(2):
@@ -324,30 +336,20 @@ async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) ->
     """Expect concurrent identical searches of two callers to find only what each caller may see."""
     keys = _hidden_keys(everyone.primitive)
     for key in keys[:_IN_FLIGHT]:
-        params, found = {"query": key}, list[Exchange]()
-
-        async def send(params: JsonObject = params, found: list[Exchange] = found) -> None:
-            found.append(await restricted.server.search(params))
-
-        async with anyio.create_task_group() as tasks:
-            # The caller who sees everything searches first and last: neither answer nor caller must be shared.
-            tasks.start_soon(everyone.server.search, params)
-            tasks.start_soon(send)
-            tasks.start_soon(everyone.server.search, params)
-        for exchange in found:
-            shown = [own for item in items_in(exchange) if (own := key_in(item, exchange.method)) in keys]
-            message = f"{shown} are hidden from this caller, but were found while another caller sent the same search"
-            restricted.expect(not shown, exchange, message, case=f"query {key!r}, by two callers at once")
+        # The caller who sees everything searches first and last: neither answer nor caller must be shared.
+        exchange = await restricted.server.search_amid(everyone.server, {"query": key})
+        shown = [key for key in keys_in(exchange) if key in keys]
+        message = f"{shown} are hidden from this caller, but were found while another caller sent the same search"
+        restricted.expect(not shown, exchange, message, case=f"query {key!r}, by two callers at once")
 
 
 async def _expect_newly_hidden_unfound(bench: Bench) -> None:
-    """Expect a caller to stop finding a tool once a change hides it, if the fixture can be reloaded."""
+    """Expect a caller to stop finding a tool once a change hides it."""
     key = key_of(bench.primitive, WORDS[-1])
     restricted = await _hidden_by_change(bench, key, lambda caller: caller.server.search({"query": key}))
     exchange = await restricted.server.search({"query": key})
-    found = [key_in(item, exchange.method) for item in items_in(exchange)]
     message = f"{key!r} was found by a caller from whom a change has hidden it"
-    restricted.expect(key not in found, exchange, message, case=f"query {key!r} after a change")
+    restricted.expect(key not in keys_in(exchange), exchange, message, case=f"query {key!r} after a change")
 
 
 async def _hidden_by_change(bench: Bench, key: str, before: Callable[[Bench], Awaitable[object]]) -> Bench:
@@ -355,7 +357,7 @@ async def _hidden_by_change(bench: Bench, key: str, before: Callable[[Bench], Aw
     name = f"{_CATALOG}-changing"
     every = {item[bench.primitive.key] for item in _visible(bench.primitive)}
     bench.place(name, document_of(_visible))
-    restricted = await bench.fixture(name, Opening(catalog=name, headers=_AUTHORIZED))
+    restricted = await bench.fixture(name, Opening(catalog=name, headers=_authorized(_TOKEN)))
     await _until_listed(restricted, every)
     await before(restricted)
     bench.place(name, document_of(_visible, hidden={_TOKEN: [key]}))
@@ -365,22 +367,9 @@ async def _hidden_by_change(bench: Bench, key: str, before: Callable[[Bench], Aw
 
 async def _until_listed(bench: Bench, keys: Collection[str]) -> None:
     """Wait until just these items are listed."""
-
-    async def are_listed() -> bool:
-        return {*(await bench.server.listing()).by_key} == keys
-
+    listing = await until(bench.server.listing, lambda listing: {*listing.by_key} == keys, bench.options.timeout)
     message = f"{bench.list_method} does not follow a change of what the catalog file hides"
-    bench.require(await _comes_true(are_listed, bench.options.timeout), message)
-
-
-async def _comes_true(condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-    """Return whether a condition comes true in time."""
-    with anyio.move_on_after(seconds):
-        while True:
-            if await condition():
-                return True
-            await anyio.sleep(_LOOK_SECONDS)
-    return False
+    bench.require({*listing.by_key} == keys, message)
 
 
 async def _expect_restrictions_told_apart(bench: Bench) -> None:
@@ -389,9 +378,8 @@ async def _expect_restrictions_told_apart(bench: Bench) -> None:
     hidden = {token: [key_of(each, word) for each in PRIMITIVES for word in half] for token, half in halves.items()}
     bench.place(_HALVES, document_of(_visible, hidden=hidden))
     for token, keys in hidden.items():
-        opening = Opening(catalog=_HALVES, headers={"Authorization": f"Bearer {token}"})
         visible = [item for item in _visible(bench.primitive) if item[bench.primitive.key] not in keys]
-        caller = await _fixture(bench, token, opening, visible, "one of two restricted callers")
+        caller = await _caller(bench, _HALVES, visible, token)
         page = await caller.server.page(COMMON, limit=len(WORDS))
         shown = [key for key in page.keys if key in keys]
         caller.expect(not shown, page.exchange, f"{shown} are hidden from this caller", case=f"query {COMMON!r}")
@@ -494,14 +482,13 @@ async def call_authorized(bench: Bench) -> None:
         message = f"{use} of {key!r} got a result for a caller from whom it is hidden"
         restricted.expect(not served, exchange, message, case=key)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
-        exchange, served = await _used(everyone, secret, headers=_AUTHORIZED)
+        exchange, served = await _used(everyone, secret, headers=_authorized(_TOKEN))
         message = (
             f"on another caller's connection, {use} of {secret!r} got a result for a caller from whom it is hidden"
         )
         everyone.expect(not served, exchange, message, case=secret)
-    if "reload" in bench.options.fixture_features and bench.has_turn(0):
-        with suppress(UnverifiableError):  # change-seen judges whether a change shows
-            await _expect_newly_hidden_refused(bench)
+    if bench.has_turn(0):
+        await bench.where_reloaded(_expect_newly_hidden_refused)
     if bench.primitive is RESOURCES:
         await _expect_unreadable_refused(bench)
 
@@ -524,12 +511,7 @@ async def _expect_newly_hidden_refused(bench: Bench) -> None:
         caller.require(served, f"{key!r} cannot be used before a change hides it", exchange)
 
     restricted = await _hidden_by_change(bench, key, use)
-
-    async def is_refused() -> bool:
-        return not (await _used(restricted, key))[1]
-
-    await _comes_true(is_refused, _IN_TIME_SECONDS)
-    exchange, served = await _used(restricted, key)
+    exchange, served = await until(partial(_used, restricted, key), lambda used: not used[1])
     message = f"{exchange.method} of {key!r} got a result for a caller from whom a change has hidden it"
     restricted.expect(not served, exchange, message, case=f"{key}, after a change")
 
@@ -568,12 +550,16 @@ async def cursor_other_caller(bench: Bench) -> None:
             if query == COMMON:
                 raise
             continue  # if matches must have all terms, a key only matches one tool
-        case = f"a cursor of another caller for the query {query!r}"
-        async for page in restricted.pages_from(query, cursor, case, most=len(keys)):
-            shown = [key for key in page.keys if key in keys]
-            message = f"a page contains {bench.noun}s that are hidden from this caller: {shown}"
-            restricted.expect(not shown, page.exchange, message, case=case)
+        await _expect_unshown(restricted, query, cursor, keys, "are hidden from this caller")
         await restricted.served({"query": query}, "a search after the cursor of another caller")
+
+
+async def _expect_unshown(caller: Bench, query: str, cursor: str, keys: Collection[str], why: str) -> None:
+    """Expect no page that follows another caller's cursor to contain any of `keys`."""
+    case = f"a cursor of another caller for the query {query!r}"
+    async for page in caller.pages_from(query, cursor, case, most=len(_NUMBERS)):
+        shown = [key for key in page.keys if key in keys]
+        caller.expect(not shown, page.exchange, f"a page contains {shown}, which {why}", case=case)
 
 
 @server_check(
@@ -590,7 +576,7 @@ async def cursor_other_caller(bench: Bench) -> None:
     methods=(RESOURCES.method,),
 )
 async def unreadable_content_inert(bench: Bench) -> None:
-    sealed, visible = _sealed(), _visible(RESOURCES)
+    sealed = _sealed()
     opened = {uri: text for uri, text in _contents().items() if uri not in sealed}
     everyone, restricted = await _readers(bench)
     found = await everyone.server.walk(_SEALED, most=len(WORDS))
@@ -600,30 +586,21 @@ async def unreadable_content_inert(bench: Bench) -> None:
 
     async def without_content(name: str) -> Bench:
         bench.place(name, document_of(_visible, contents=opened))
-        return await _fixture(bench, name, Opening(catalog=name), visible, "a caller without a token")
+        return await _caller(bench, name, _visible(RESOURCES))
 
     reference, again = await without_content("contents-opened"), partial(without_content, "contents-opened-again")
     queries = (_SEALED, f"{_SEALED} {WORDS[0]}", WORDS[0], COMMON)
     paged: JsonObject = {"query": _SEALED, "limit": _FEW}
-    for params, page in [*(({"query": query}, 1) for query in queries), (paged, 1), (paged, 2)]:
-        await _page(everyone, params, page)  # the server may cache this answer
-        if (answered := await _compare_answers(restricted, reference, again, params, page)) is not None:
-            exchange, difference = answered
-            message = f"on a server without the content that this caller cannot read, the answer {difference}"
-            restricted.expect(difference is None, exchange, message, case=f"{json_text(params)}, page {page}")
+    cases = [*(({"query": query}, 1) for query in queries), (paged, 1), (paged, 2)]
+    unreadable = "content that this caller cannot read"
+    await _expect_same_answers((everyone, restricted, reference), again, cases, unreadable)
     _, cursor = await everyone.page_with_cursor(_SEALED, limit=_FEW)
-    case = f"a cursor of another caller for the query {_SEALED!r}"
-    async for page in restricted.pages_from(_SEALED, cursor, case, most=len(WORDS)):
-        shown = [key for key in page.keys if key in sealed]
-        message = f"{shown} match only by content that this caller cannot read"
-        restricted.expect(not shown, page.exchange, message, case=case)
+    await _expect_unshown(restricted, _SEALED, cursor, sealed, f"match only by {unreadable}")
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted, [{"query": _SEALED}])
-    other = await bench.fixture("reader of another half", Opening(catalog=_READERS, headers=_OF_ANOTHER_HALF))
+    other = await _caller(bench, _READERS, _visible(RESOURCES), f"{_TOKEN}0")
     await _expect_unfound(other, [*opened], f"query {_SEALED!r} of a caller who can read another half")
-    if "reload" in bench.options.fixture_features:
-        with suppress(UnverifiableError):  # change-seen judges whether a change shows
-            await _expect_newly_unreadable_unfound(bench)
+    await bench.where_reloaded(_expect_newly_unreadable_unfound)
 
 
 def _sealed() -> list[str]:
@@ -640,10 +617,7 @@ async def _readers(bench: Bench) -> tuple[Bench, Bench]:
     sealed, contents, visible = _sealed(), _contents(), _visible(RESOURCES)
     halves = {_TOKEN: sealed, f"{_TOKEN}0": [uri for uri in contents if uri not in sealed]}
     bench.place(_READERS, document_of(_visible, contents=contents, unreadable=halves))
-    anyone = Opening(catalog=_READERS)
-    everyone = await _fixture(bench, "any reader", anyone, visible, "a caller without a token")
-    reader = replace(anyone, headers=_AUTHORIZED)
-    return everyone, await _fixture(bench, "restricted reader", reader, visible, "the restricted caller")
+    return await _caller(bench, _READERS, visible), await _caller(bench, _READERS, visible, _TOKEN)
 
 
 async def _expect_unfound(reader: Bench, uris: Collection[str], case: str) -> None:
@@ -663,22 +637,19 @@ async def _expect_newly_unreadable_unfound(bench: Bench) -> None:
     def place(unreadable: Sequence[str]) -> None:
         bench.place(name, document_of(_visible, contents=_contents(), unreadable={_TOKEN: unreadable}))
 
-    async def is_read() -> bool:
-        return (await _used(reader, sealed[0]))[1]
-
-    async def is_refused() -> bool:
-        return not await is_read()
-
-    async def is_unfound() -> bool:
-        return {*(await reader.server.first(_SEALED)).keys}.isdisjoint(sealed)
+    async def until_served(wanted: bool) -> None:
+        _, served = await until(
+            partial(_used, reader, sealed[0]), lambda used: used[1] is wanted, bench.options.timeout
+        )
+        reader.require(served is wanted, unfollowed)
 
     place([])
-    reader = await bench.fixture(name, Opening(catalog=name, headers=_AUTHORIZED))
-    reader.require(await _comes_true(is_read, bench.options.timeout), unfollowed)
+    reader = await bench.fixture(name, Opening(catalog=name, headers=_authorized(_TOKEN)))
+    await until_served(True)
     await reader.server.walk(_SEALED, most=len(WORDS))  # the server may cache these answers
     place(sealed)
-    reader.require(await _comes_true(is_refused, bench.options.timeout), unfollowed)
-    await _comes_true(is_unfound, _IN_TIME_SECONDS)
+    await until_served(False)
+    await until(partial(reader.server.first, _SEALED), lambda page: {*page.keys}.isdisjoint(sealed))
     await _expect_unfound(reader, sealed, f"query {_SEALED!r} after a change made content unreadable")
 
 

@@ -5,7 +5,6 @@ The checks replace the fixture's catalog file, and list until the change shows. 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,16 +14,13 @@ from tools_search_spec import Primitive
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
-from tools_search_conformance.target.list_bench import INVALID_PARAMS
+from tools_search_conformance.target.list_bench import IN_TIME_SECONDS, INVALID_PARAMS, until
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, expanded, items_in, key_in
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, expanded, keys_in
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
 _CATALOG: Final = "changing"
-_LOOK_SECONDS: Final = 0.05
-_IN_TIME_SECONDS: Final = 2.5
-"""Maximum time for a change to show; fixtures promise two seconds."""
 _GONE, _ALTERED, _RESHAPED, _ADDED, _ADDED_TOO = WORDS[-1], WORDS[-2], WORDS[-3], "kiln", "loom"
 _NEW_WORD: Final = "sepia"
 _REWORDED: Final = f"Minds the {_RESHAPED} of the {COMMON}."
@@ -137,19 +133,25 @@ async def _replace(bench: Bench, items: Items) -> Listing:
     given = {item[bench.primitive.key]: item for item in items(bench.primitive)}
     wanted = {key: item["description"] for key, item in given.items()}
     reshaped, member = key_of(bench.primitive, _RESHAPED), next(iter(_RESHAPES[bench.primitive.items]))
-    shape, until = given.get(reshaped, {}).get(member), time.monotonic() + _IN_TIME_SECONDS
-    with anyio.move_on_after(bench.options.timeout):
-        while True:
-            try:
-                listing = await bench.server.listing()
-                shown = same(listing.by_key.get(reshaped, {}).get(member), shape)
-                # A server may list members without searchable text in its own form.
-                settled = shown or time.monotonic() > until
-                if settled and {key: item.get("description") for key, item in listing.by_key.items()} == wanted:
-                    return listing
-            except UnverifiableError:
-                bench.require(not bench.recorder.deaths, "the target exited when its catalog file was replaced")
-            await anyio.sleep(_LOOK_SECONDS)
+    shape, began = given.get(reshaped, {}).get(member), anyio.current_time()
+
+    async def look() -> Listing | None:
+        try:
+            return await bench.server.listing()
+        except UnverifiableError:
+            bench.require(not bench.recorder.deaths, "the target exited when its catalog file was replaced")
+        return None
+
+    def shows(listing: Listing | None) -> bool:
+        found = {} if listing is None else listing.by_key
+        shown = same(found.get(reshaped, {}).get(member), shape)
+        # A server may list members without searchable text in its own form.
+        settled = shown or anyio.current_time() > began + IN_TIME_SECONDS
+        return settled and {key: item.get("description") for key, item in found.items()} == wanted
+
+    listing = await until(look, shows, bench.options.timeout)
+    if listing is not None and shows(listing):
+        return listing
     raise UnverifiableError(
         f"{bench.list_method} did not show the new catalog within {bench.options.timeout:g} s of the file's"
         " replacement, although the fixture has the feature `reload`"
@@ -225,17 +227,11 @@ async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
         quiet = await bench.fixture("reload, unlisted", Opening(catalog=_CATALOG))
         await quiet.server.search({"query": COMMON})
     bench.place(_CATALOG, _document(bench, _after))
-    until = time.monotonic() + _IN_TIME_SECONDS
-    while True:
-        exchange = await quiet.server.search({"query": key})
-        found = [key_in(item, bench.method) for item in items_in(exchange)]
-        if key in found or time.monotonic() > until:
-            break
-        await anyio.sleep(_LOOK_SECONDS)
-    if key not in found:
+    exchange = await until(lambda: quiet.server.search({"query": key}), lambda exchange: key in keys_in(exchange))
+    if key not in keys_in(exchange):
         listing = await other.server.listing()
         message = (
-            f"{key!r} was added to the catalog, but searches did not find it for {_IN_TIME_SECONDS:g} s,"
+            f"{key!r} was added to the catalog, but searches did not find it for {IN_TIME_SECONDS:g} s,"
             f" until {bench.list_method} was called, which lists it"
         )
         other.expect(key not in listing.by_key, exchange, message, case=f"query {key!r} without a listing before it")

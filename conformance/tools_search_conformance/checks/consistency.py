@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -14,10 +13,10 @@ import anyio
 from tools_search_conformance.catalogs import items, tools
 from tools_search_conformance.checks.changes import with_added_item, with_removed_template
 from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names, unusual_prompts
-from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
+from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
-from tools_search_conformance.target.list_bench import INVALID_PARAMS
+from tools_search_conformance.target.list_bench import INVALID_PARAMS, until
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
@@ -48,9 +47,6 @@ _FEWER_REFUSALS: Final = 8
 _MANY_REFUSALS: Final = 280
 """Enough to fill a pool of 64 places by each of four kinds of invalid searches."""
 _SECOND: Final = 1.1
-_LOOK_SECONDS: Final = 0.05
-_IN_TIME_SECONDS: Final = 2.5
-"""Maximum time for a change to show everywhere; fixtures promise two seconds."""
 
 
 async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None], *, names: Sequence[str] = ()) -> None:
@@ -125,23 +121,20 @@ async def unlisted_readable(bench: Bench) -> None:
     for uri in [*found][:: -(len(found) // _READ + 1)]:  # from the last one on, some from everywhere
         read = await bench.server.ask("resources/read", {"uri": uri})
         bench.expect_result(read, f"{uri!r} was found and is not listed, but resources/read", case=uri)
-    if "reload" in bench.options.fixture_features and not bench.options.effective_brief:
-        with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
-            await _expect_gone_unfound_or_readable(bench)
+    await bench.where_reloaded(_expect_gone_unfound_or_readable)
     bench.applies(bool(found), "every found resource is listed")
 
 
 async def _expect_gone_unfound_or_readable(bench: Bench) -> None:
     """Expect what a search finds for a URI of a template that a change removed to be listed, or to be readable."""
     changed, uri = await with_removed_template(bench)
-    until = time.monotonic() + _IN_TIME_SECONDS
-    while True:
+
+    async def look() -> list[tuple[str, Exchange]]:
         page, listed = await changed.server.page(uri), (await changed.server.listing()).by_key
-        found = [key for key in page.keys if key not in listed]
-        reads = [(key, await changed.server.ask("resources/read", {"uri": key})) for key in found]
-        if all(read.result is not None for _, read in reads) or time.monotonic() > until:
-            break
-        await anyio.sleep(_LOOK_SECONDS)
+        unlisted = [key for key in page.keys if key not in listed]
+        return [(key, await changed.server.ask("resources/read", {"uri": key})) for key in unlisted]
+
+    reads = await until(look, lambda reads: all(read.result is not None for _, read in reads))
     for key, read in reads:
         case = f"{key!r}, after a change removed the template of {uri!r}"
         changed.expect_result(read, f"{key!r} was found and is not listed, but resources/read", case=case)
@@ -383,11 +376,7 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         except UnverifiableError as verdict:
             await _judge_busy(bench, verdict, good)
             raise
-        after = await other.server.listing()
-        kept = listing.compared_to(earlier)(listing, after)
-        await _require_steady(other, kept)
-        what = f"after refused searches, {bench.list_method} returned something else"
-        _expect_kept(other, kept, after, listing, what)
+        await _expect_listing_kept(other, earlier, listing, "after refused searches")
         if first.next_cursor is not None:
             try:
                 await other.served({**good, "cursor": first.next_cursor}, "a cursor issued before refused searches")
@@ -410,16 +399,20 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             by = other.searching(each.primitive)
             before, again = [await by.server.listing() for _ in range(2)]
             await by.server.search({"query": ""})
-            after = await by.server.listing()
-            kept = again.compared_to(before)(again, after)
-            await _require_steady(by, kept)
-            what = f"after a refused {by.method}, {by.list_method} returned something else"
-            _expect_kept(other, kept, after, again, what)
+            await _expect_listing_kept(by, before, again, f"after a refused {by.method}")
             repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
             message = (
                 f"a search returned {wide[0].keys[:5]} before a refused {each.method} and {repeated.keys[:5]} after it"
             )
             other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
+
+
+async def _expect_listing_kept(bench: Bench, earlier: Listing, listing: Listing, when: str) -> None:
+    """Expect the list to be the same as `listing`, and in the same order if the `earlier` one was."""
+    after = await bench.server.listing()
+    kept = listing.compared_to(earlier)(listing, after)
+    await _require_steady(bench, kept)
+    _expect_kept(bench, kept, after, listing, f"{when}, {bench.list_method} returned something else")
 
 
 async def _is_refused_anyway(bench: Bench, query: str, seconds: float) -> bool:
@@ -536,14 +529,16 @@ async def callable_(bench: Bench) -> None:
             called = _called(used)
             message = f"{used.method} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
-    if "reload" in bench.options.fixture_features and not bench.options.effective_brief:
-        with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
-            changed, key = await with_added_item(bench)
-            added = [item for item in (await changed.server.first(key)).items if _key(bench, item) == key]
-            for item in added[:1]:
-                used = await changed.server.ask(use, params_of_use(item, bench.primitive))
-                message = f"{key!r}, added by a change of the catalog, was found, but {use} of it got {used.describe()}"
-                changed.expect(has_worked(used), used, message, case=key)
+    await bench.where_reloaded(_expect_added_usable)
+
+
+async def _expect_added_usable(bench: Bench) -> None:
+    """Expect an item to be usable that a change has added, if a search finds it."""
+    use, (changed, key) = bench.primitive.use_method, await with_added_item(bench)
+    for item in [item for item in (await changed.server.first(key)).items if _key(bench, item) == key][:1]:
+        used = await changed.server.ask(use, params_of_use(item, bench.primitive))
+        message = f"{key!r}, added by a change of the catalog, was found, but {use} of it got {used.describe()}"
+        changed.expect(has_worked(used), used, message, case=key)
 
 
 def has_worked(use: Exchange) -> bool:

@@ -15,7 +15,7 @@ from tools_search_spec import Primitive
 
 from tools_search_conformance.catalogs import COMMON, document, made_item, made_tool
 from tools_search_conformance.checks.changes import with_new_words
-from tools_search_conformance.model import InapplicableError, UnverifiableError
+from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.list_bench import once
@@ -27,8 +27,7 @@ from tools_search_conformance.target.primitives import (
     RESOURCES,
     TEMPLATES,
     TOOLS,
-    items_in,
-    key_in,
+    keys_in,
     noun_of,
     settings_for,
 )
@@ -114,7 +113,7 @@ async def exact_name_first(bench: Bench) -> None:
 
     async with found_by_unusual_names(bench) as (other, _, searches):
         for name, exchange in [*searches, *(await unusual_prompts(bench) if searches else ())]:
-            query, found = exchange.params["query"], [key_in(item, exchange.method) for item in items_in(exchange)]
+            query, found = exchange.params["query"], keys_in(exchange)
             got = f"returned {found}" if exchange.result is not None else f"got {exchange.describe()}"
             message = f"{exchange.method}: the query {query!r} {got} instead of {name!r} first"
             other.expect(found[:1] == [name], exchange, message, case=f"query {query!r}")
@@ -213,12 +212,10 @@ async def _expect_first(bench: Bench, member: str) -> None:
 
     def judge_named(survey: Survey) -> None:
         for name, exchange in survey.named:
-            found = items_in(exchange)
-            first = key_in(found[0], bench.method) if found else exchange.describe()
-            query = exchange.params["query"]
-            got = f"returned {first!r}" if found else f"got {first}"
+            query, found = exchange.params["query"], keys_in(exchange)
+            got = f"returned {found[0]!r}" if found else f"got {exchange.describe()}"
             message = f"the query {query!r} {got} instead of {name!r} first"
-            bench.expect(first == name, exchange, message, case=f"query {query!r}")
+            bench.expect(found[:1] == [name], exchange, message, case=f"query {query!r}")
 
     listing = await bench.nonempty_listing()
     keys = {*listing.by_key} if member != bench.primitive.key else set[str]()
@@ -346,7 +343,7 @@ async def all_terms_match(bench: Bench) -> None:
         await explore(bench, st.sampled_from(sorted(terms_by_key)).flatmap(written), judge)
     await judge_surveys(bench, judge_many)
     if bench.primitive is TOOLS and bench.cell.transport == "http" and bench.has_turn(1):
-        await _expect_words_after_change(bench)
+        await bench.where_reloaded(_expect_words_after_change)
     if bench.primitive is TOOLS and bench.can_start("core"):
         await _expect_words_at_first(bench)
 
@@ -362,14 +359,12 @@ async def _expect_words_at_first(bench: Bench) -> None:
 
 
 async def _expect_words_after_change(bench: Bench) -> None:
-    """Expect a tool to be found by words that came with a change, if the fixture can be reloaded."""
-    if "reload" in bench.options.fixture_features and bench.can_start("changing"):
-        with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
-            other, wanted = await with_new_words(bench)
-            for word, name in wanted.items():
-                walk = await other.server.walk(word, await other.server.large_limit(), most=20)
-                message = f"after a change, {name!r} has the term {word!r}, but does not match it: {walk.keys[:5]}"
-                other.expect(name in walk.keys, walk.last, message, case=f"query {word!r} after a change")
+    """Expect a tool to be found by words that came with a change."""
+    other, wanted = await with_new_words(bench)
+    for word, name in wanted.items():
+        walk = await other.server.walk(word, await other.server.large_limit(), most=20)
+        message = f"after a change, {name!r} has the term {word!r}, but does not match it: {walk.keys[:5]}"
+        other.expect(name in walk.keys, walk.last, message, case=f"query {word!r} after a change")
 
 
 def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:

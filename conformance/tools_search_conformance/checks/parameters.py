@@ -266,7 +266,7 @@ async def query_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({"query": value}, f"query {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(_some_with_limit(cases), good)
-    await refused_by_empty(bench, [({"query": 5}, "query 5")])
+    await _refused_by_empty(bench, {"query": 5}, "query 5")
     if (page := await _second_page(bench)) is not None:
         await bench.refused(
             {**page, "query": [page["query"]]}, good, "the query of a genuine cursor wrapped in an array"
@@ -283,15 +283,25 @@ async def query_blank(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({"query": value}, f"query {value!a}") for value in bench.some(_BLANK)]
     await bench.refused_each(_some_with_limit(cases), good)
-    await refused_by_empty(bench, [({"query": " "}, "a blank query")])
+    await _refused_by_empty(bench, {"query": " "}, "a blank query")
 
 
-async def refused_by_empty(bench: Bench, cases: Sequence[tuple[JsonObject, str]]) -> None:
-    """Expect a fixture without any tool to refuse the cases, although it has nothing to search."""
+async def _refused_by_empty(bench: Bench, bad: JsonObject, case: str) -> None:
+    """Expect a fixture without any tool to refuse params, although it has nothing to search."""
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
-                await other.refused_each([(bad, f"{case}, on an empty catalog") for bad, case in cases], _OF_NOTHING)
+                await other.refused(bad, _OF_NOTHING, f"{case}, on an empty catalog")
+
+
+async def refused_without_matches(bench: Bench, cases: Sequence[tuple[JsonObject, str]]) -> None:
+    """Expect invalid members next to a query without matches to be refused, and the first ones on an empty catalog."""
+    nothing = {"query": NONSENSE}
+    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
+        without = [({**nothing, **members}, f"{case} for a query without matches") for members, case in cases]
+        await bench.refused_each(without, nothing)
+    members, case = cases[0]
+    await _refused_by_empty(bench, {**_OF_NOTHING, **members}, case)
 
 
 def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[JsonObject, str]]:
@@ -512,9 +522,7 @@ async def cursor_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({**good, "cursor": value}, f"cursor {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(cases, good)
-    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
-        bad = {"query": NONSENSE, "cursor": 5}
-        await bench.refused(bad, {"query": NONSENSE}, "cursor 5 for a query without matches")
+    await refused_without_matches(bench, [({"cursor": 5}, "cursor 5")])
     if (page := await _second_page(bench)) is not None:
         members = dict.fromkeys(("cursor", "nextCursor", "value", "token"), page["cursor"])
         for kind, wrapped in (("array", [page["cursor"]]), ("object", members)):
@@ -734,9 +742,7 @@ async def limit_invalid(bench: Bench) -> None:
     good = {"query": await bench.key_query(), "limit": 3}
     invalid = bench.some(_INVALID_LIMITS, 5)
     await bench.refused_each([({**good, "limit": value}, f"limit {json_text(value)}") for value in invalid], good)
-    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
-        await bench.refused({"query": NONSENSE, "limit": 0}, {"query": NONSENSE}, "limit 0 for a query without matches")
-    await refused_by_empty(bench, [({**_OF_NOTHING, "limit": 0}, "limit 0")])
+    await refused_without_matches(bench, [({"limit": 0}, "limit 0")])
     if (page := await _second_page(bench)) is not None:
         invalid = bench.some(_INVALID_LIMITS_OF_PAGES, 1)
         cases = [({**page, "limit": value}, f"limit {json_text(value)} with a cursor") for value in invalid]
@@ -771,7 +777,7 @@ async def limit_integral_float(bench: Bench) -> None:
     methods=EVERY_METHOD,
 )
 async def limit_may_vary(bench: Bench) -> None:
-    async def second_page(first: int, other: JsonObject, case: str) -> Page:
+    async def second_page(first: int, other: JsonObject, case: str) -> Exchange:
         issued = {"query": query, "limit": first}
         _, cursor = await bench.page_with_cursor(query, limit=first)
         exchange = await bench.server.search({"query": query, **other, "cursor": cursor})
@@ -780,18 +786,19 @@ async def limit_may_vary(bench: Bench) -> None:
             control = await bench.server.search({**issued, "cursor": fresh})
             bench.require_result(control, "a cursor sent with the same limit as the first page also")
         bench.expect_result(exchange, case, case=case)
-        return read_page(exchange, case)
+        expect_within(exchange, case)
+        return exchange
+
+    def expect_within(exchange: Exchange, case: str) -> None:
+        count = len(items_in(exchange))
+        within = count <= exchange.params.get("limit", count)
+        bench.expect(within, exchange, f"{case} contains {count} {bench.noun}s", case=case)
 
     query = await bench.query_with_two_matches()
-    for other, case in (({}, "without a limit"), ({"limit": 3}, "with limit 3")):
-        page = await second_page(1, other, f"the second page {case} after a first page with limit 1")
-        within = len(page.items) <= other.get("limit", len(page.items))
-        bench.expect(within, page.exchange, f"a second page {case} contains {len(page.items)} {bench.noun}s")
-    case = "the second page with limit 1, sent again after the one with limit 3,"
+    await second_page(1, {}, "the second page without a limit after a first page with limit 1")
+    page = await second_page(1, {"limit": 3}, "the second page with limit 3 after a first page with limit 1")
     # It may fail, because a server may accept each cursor only once.
-    again = await bench.server.search({**page.exchange.params, "limit": 1})
-    bench.expect(len(items_in(again)) <= 1, again, f"{case} contains {len(items_in(again))} {bench.noun}s", case=case)
+    again = await bench.server.search({**page.params, "limit": 1})
+    expect_within(again, "the second page with limit 1, sent again after the one with limit 3,")
     if (await bench.server.page(query, limit=2)).next_cursor is not None:
-        case = "the second page with limit 1 after a first page with limit 2"
-        page = await second_page(2, {"limit": 1}, case)
-        bench.expect(len(page.items) <= 1, page.exchange, f"{case} contains {len(page.items)} {bench.noun}s", case=case)
+        await second_page(2, {"limit": 1}, "the second page with limit 1 after a first page with limit 2")

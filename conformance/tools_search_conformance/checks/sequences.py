@@ -28,7 +28,7 @@ from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.list_bench import INVALID_PARAMS
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, key_in, params_of_use
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, keys_in, params_of_use
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
@@ -277,17 +277,9 @@ async def _expect_eras_apart(bench: Bench, legacy: Bench) -> None:
             between: JsonObject = {"query": query, "limit": 1}
             exchanges = await _interrupted(own, query, between, other)
             await _expect_same_hits(own, query, plain, exchanges, f"after the same search of era {other.cell.era}")
-            found = list[Exchange]()
-
-            async def send(bench: Bench = own, query: str = query, found: list[Exchange] = found) -> None:
-                found.append(await bench.server.search({"query": query}))
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(other.server.search, {"query": query})
-                tasks.start_soon(send)
-                tasks.start_soon(other.server.search, {"query": query})
-            if found[0].result is not None:  # the server may be too busy
-                exchanges = [*plain[0][:-1], *found]
+            found = await own.server.search_amid(other.server, {"query": query})
+            if found.result is not None:  # the server may be too busy
+                exchanges = [*plain[0][:-1], found]
                 await _expect_same_hits(own, query, plain, exchanges, f"amid the same ones of era {other.cell.era}")
 
 
@@ -361,8 +353,7 @@ async def _expires(bench: Bench, query: str, pages: int, seconds: float) -> bool
 
 def _names(exchange: Exchange) -> list[Any]:
     """Return the keys of the items in a result, or a short description of an answer without a result."""
-    keys = [key_in(item, exchange.method) for item in items_in(exchange)]
-    return keys if exchange.result is not None else [exchange.describe()]
+    return keys_in(exchange) if exchange.result is not None else [exchange.describe()]
 
 
 @dataclass(eq=False)

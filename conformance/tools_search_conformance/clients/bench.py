@@ -128,7 +128,7 @@ class ClientBench(Workbench):
                     raise NoDriverFeatureError(f"one-shot clients cannot be asked for this: `{feature}`")
                 raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
 
-    async def where_named(self, feature: DriverFeature, part: Callable[[ClientBench], Awaitable[None]]) -> None:
+    async def where_named(self, feature: DriverFeature, part: Callable[[ClientBench], Awaitable[object]]) -> None:
         """Run the part of a check that needs a driver feature, if the driver has it."""
         if feature in (await self.driver()).features:
             with suppress(NoDriverFeatureError):
@@ -161,6 +161,8 @@ class ClientBench(Workbench):
     @asynccontextmanager
     async def federated(self, scripts: Mapping[str, Script], *, must_connect: bool = False) -> AsyncGenerator[Session]:
         """Connect the client to a peer for each script, by name; otherwise like `connected`."""
+        if self.primitive is not TOOLS:
+            raise NoDriverFeatureError("a federation is about tools")
         await self.require_features("federation")
         peers = {name: Peer(self.cell.era, script, self.recorder, self.primitive) for name, script in scripts.items()}
         async with self._session("federate", peers, must_connect) as session:

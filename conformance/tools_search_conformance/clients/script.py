@@ -52,6 +52,10 @@ class Reply:
     hangs_up: bool = False
     """Whether to close the connection instead."""
 
+    def adding(self, members: Mapping[str, Any]) -> Reply:
+        """Return the reply with more members of its result, whatever their names."""
+        return replace(self, result={**(self.result or {}), **members})
+
 
 class RefusalError(Exception):
     """Raised for a request that any conformant server would refuse."""
@@ -59,6 +63,13 @@ class RefusalError(Exception):
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.reply = Reply(error={"code": code, "message": message} | ({} if data is None else {"data": data}))
+
+
+HOUR_MS: Final = 3_600_000
+CACHEABLE: Final[Mapping[str, Any]] = {"ttlMs": HOUR_MS, "cacheScope": "public"}
+"""Members of a result that every user's client may keep for an hour."""
+BUSY: Final = RefusalError(-32603, "too busy", {"retryAfterMs": 1}).reply
+EXPIRED: Final = RefusalError(-32602, "the cursor expired").reply
 
 
 Search = Callable[[JsonObject], Reply]
@@ -97,13 +108,19 @@ def serves_each(replies: Mapping[str, Reply]) -> Search:
     return lambda params: replies.get(params["query"], found())
 
 
+def two_pages(first: Reply, second: Reply) -> Search:
+    """Return a search with one reply for the first page, and another for any cursor."""
+    return lambda params: second if "cursor" in params else first
+
+
 class Pages:
     """A search with several pages, each reached by the previous page's cursor."""
 
-    def __init__(self, *pages: Sequence[JsonObject], cursors: Sequence[str] | None = None) -> None:
-        """Take the pages, and the `cursors` from the first to the second, and so on."""
+    def __init__(self, *pages: Sequence[JsonObject], cursors: Sequence[str] | None = None, **members: Any) -> None:
+        """Take the pages, the `cursors` from the first to the second, and so on, and members of every page."""
         self.cursors = tuple(cursors or (f"page{number}" for number in range(2, len(pages) + 1)))
         self._pages = pages
+        self._members = members
 
     def __call__(self, params: JsonObject) -> Reply:
         """Return the page that `params` requests."""
@@ -112,25 +129,21 @@ class Pages:
             if params["cursor"] not in self.cursors:
                 raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
             number = self.cursors.index(params["cursor"]) + 1
-        return found(*self._pages[number], cursor=(*self.cursors, None)[number])
+        return found(*self._pages[number], cursor=(*self.cursors, None)[number], **self._members)
 
 
 class Troubled:
-    """A search that is too busy for the first request, and refuses the first cursor."""
+    """A search that has other replies to its first requests."""
 
-    def __init__(self, search: Search) -> None:
-        """Take the underlying search."""
+    def __init__(self, search: Search, first: Sequence[Reply] = (BUSY,), later: Sequence[Reply] = (EXPIRED,)) -> None:
+        """Take the underlying search, and the other replies to requests for a `first` page and for a `later` one."""
         self._search = search
-        self._refusals = [
-            RefusalError(-32602, "the cursor expired"),
-            RefusalError(-32603, "too busy", {"retryAfterMs": 1}),
-        ]
+        self._left = {False: [*first], True: [*later]}
 
     def __call__(self, params: JsonObject) -> Reply:
-        """Return the search's reply, or refuse."""
-        if self._refusals and ("cursor" in params or len(self._refusals) > 1):
-            raise self._refusals.pop()
-        return self._search(params)
+        """Return the next of the other replies, or else that of the search."""
+        left = self._left["cursor" in params]
+        return left.pop(0) if left else self._search(params)
 
 
 class SwitchedSearch:

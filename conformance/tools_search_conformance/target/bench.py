@@ -18,6 +18,7 @@ from tools_search_conformance.model import (
     SERVER_PREFIX,
     Cell,
     Check,
+    InapplicableError,
     LeftOutError,
     UnverifiableError,
     VerdictError,
@@ -33,8 +34,7 @@ from tools_search_conformance.target.pages import Listing, advertised_settings
 from tools_search_conformance.target.primitives import (
     OTHERS,
     TOOLS,
-    items_in,
-    key_in,
+    keys_in,
     settings_for,
 )
 from tools_search_conformance.target.server import Opening, Params, Server, busy_seconds
@@ -404,6 +404,15 @@ class Bench(ListBench):
         kept = self.server.target, self.recorder, opening, timeouts, self.server.concurrency
         return Bench(Server(self.options, cell or self.cell, *kept))
 
+    async def where_reloaded(self, part: Callable[[Bench], Awaitable[object]]) -> None:
+        """Run the part of a check that changes a catalog, if the fixture can be reloaded.
+
+        Nothing in it counts as unverified, because change-seen judges whether a change shows.
+        """
+        if "reload" in self.options.fixture_features and not self.options.effective_brief:
+            with suppress(InapplicableError, UnverifiableError):
+                await part(self)
+
     def place(self, catalog: str, document: JsonObject) -> None:
         """Replace the catalog file of that name where fixtures find it."""
         self.server.target.place(catalog, document)
@@ -449,7 +458,7 @@ def transport_of(check: Check, method: str, transports: Sequence[str]) -> str:
 
 
 def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
-    return exchange.describe(), [key_in(item, exchange.method) for item in items_in(exchange)]
+    return exchange.describe(), keys_in(exchange)
 
 
 @once

@@ -44,6 +44,8 @@ _MORE_CASES: Final = 3
 ROUNDS: Final = 3
 """How often a check is repeated, or a comparison, while the list changes."""
 _LOOK_SECONDS: Final = 0.05
+IN_TIME_SECONDS: Final = 2.5
+"""Maximum time for a change to show everywhere; fixtures promise two seconds."""
 _WATCHED_SECONDS: Final = 5.0
 _LISTINGS: Final = 6
 """How many listings have to agree until they hardly do so by chance."""
@@ -470,6 +472,17 @@ class ListBench(Workbench):
         exchange = await self.server.search(params)
         self.require_result(exchange, f"a valid request, sent for comparison with {case},")
         self._control = params, exchange
+
+
+async def until(
+    look: Callable[[], Awaitable[Found]], done: Callable[[Found], bool], seconds: float = IN_TIME_SECONDS
+) -> Found:
+    """Look again and again until what is seen is `done`, or the time is over; return what was seen last."""
+    last = anyio.current_time() + seconds
+    while True:
+        if done(seen := await look()) or anyio.current_time() > last:
+            return seen
+        await anyio.sleep(_LOOK_SECONDS)
 
 
 def _matches_of(walk: Walk) -> int:

@@ -56,6 +56,11 @@ def key_in(item: Any, method: str) -> Any:
     return (as_object(item) or {}).get(primitive_of(method).key)
 
 
+def keys_in(exchange: Exchange) -> list[Any]:
+    """Return the keys of the items in the answer to a search or list."""
+    return [key_in(item, exchange.method) for item in items_in(exchange)]
+
+
 def settings_for(settings: Mapping[str, Any] | None, primitive: Primitive) -> JsonObject | None:
     """Return the extension's settings for a primitive; `None` if it is not advertised."""
     return as_object((settings or {}).get(primitive.setting)) if primitive.setting else as_object(settings)

@@ -90,7 +90,7 @@ def cursors() -> st.SearchStrategy[str]:
 async def explore(
     bench: Workbench,
     cases: st.SearchStrategy[Case],
-    judge: Callable[[Case], Coroutine[Any, Any, None]],
+    judge: Callable[[Case], Coroutine[Any, Any, object]],
     *,
     name: str | None = None,
     drawn: Sequence[Case] = (),

@@ -343,6 +343,19 @@ class Server:
             exchange = await self.ask(self.method, params, **overrides)
         return exchange
 
+    async def search_amid(self, other: Server, params: Params) -> Exchange:
+        """Return the answer to a search that is sent at once with, and between, two of the same by another client."""
+        exchanges = list[Exchange]()
+
+        async def search() -> None:
+            exchanges.append(await self.search(params))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.search, params)
+            tasks.start_soon(search)
+            tasks.start_soon(other.search, params)
+        return exchanges[0]
+
     async def find_concurrency(self, search: Exchange) -> None:
         """Determine whether a target that is slow to answer a search serves several concurrently."""
         if search.milliseconds < _SLOW_MILLISECONDS:

@@ -17,6 +17,8 @@ from tools_search_conformance.clients.bench import ClientBench, NotConnectedErro
 from tools_search_conformance.clients.driver import DriverError, NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
+    CACHEABLE,
+    HOUR_MS,
     SETTINGS,
     TOOLS,
     HeldSearch,
@@ -27,6 +29,7 @@ from tools_search_conformance.clients.script import (
     is_as_sent,
     serves,
     tool,
+    two_pages,
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.wire.codec import JsonObject, as_object
@@ -86,20 +89,19 @@ _JOINED: Final = tuple(
 """Searches that a key confuses if it joins its parts with a separator that queries can contain."""
 _NO_SCOPES: Final = (None, "Public", " public", "public, max-age=60", ["public"])
 _USERS: Final = ("alice", "Alice", *(f"alice.{'0123456789' * 7}.{end}" for end in "ab"), "ali")
-_HOUR: Final = 3_600_000
 _SHORT: Final = 50
 _SLIDING: Final = 200
 _UNLISTED: Final = tool("fold_swan", "Folds a swan.")
 _MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
     # The first ones are divided among the lists (see `ClientBench.some`).
-    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5)),
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -HOUR_MS, None, "3600000", HOUR_MS + 0.5)),
     {"cacheScope": "public"},
-    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in ([_HOUR], True)),
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in ([HOUR_MS], True)),
     {"ttlMs": [], "cacheScope": ["public"]},
     {"ttlMs": {}, "cacheScope": 5},
     {},
-    *({"ttlMs": _HOUR, "cacheScope": scope} for scope in (None, "shared")),
-    {"ttlMs": _HOUR},
+    *({"ttlMs": HOUR_MS, "cacheScope": scope} for scope in (None, "shared")),
+    {"ttlMs": HOUR_MS},
 )
 _NOTIFICATION_SECONDS: Final = 2.0
 """How long a client may take to act on a notification."""
@@ -118,11 +120,7 @@ _ODD_PARAMS: Final[Sequence[JsonObject]] = (
 """Params of list changes; a receiver ignores fields that it does not recognize."""
 
 
-def _cacheable(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
-    return found(*tools, cursor=cursor, ttlMs=_HOUR, cacheScope=scope)
-
-
-_ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
+_ONE_PAGE: Final = Script(search=serves(found(TOOLS[5], **CACHEABLE)))
 
 
 @client_check(
@@ -166,8 +164,7 @@ async def cache_key(bench: ClientBench) -> None:
             message = f"the client answered a search from the cached page of another: {case}, returned {outcome.names}"
             bench.expect(outcome.names == wanted, at, f"{message} instead of {wanted}", case=case)
     await bench.where_named("concurrent", _expect_apart_at_once)
-    if not bench.primitive.setting:
-        await bench.where_named("federation", _expect_apart_of_servers)
+    await bench.where_named("federation", _expect_apart_of_servers)
     await _expect_methods_apart(bench)
     with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era confuses none
         await _expect_revisions_apart(bench)
@@ -184,13 +181,12 @@ def _named_by_request(params: JsonObject) -> Reply:
         raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
     page = cursors.index(params["cursor"]) + 1 if "cursor" in params else 0
     if params["query"] == _NOTHING:
-        return _cacheable()
-    return _cacheable(tool(_name_for(params)), cursor=(*cursors, None)[page])
+        return found(**CACHEABLE)
+    return found(tool(_name_for(params)), cursor=(*cursors, None)[page], **CACHEABLE)
 
 
 def _named_by_request_only_now(params: JsonObject) -> Reply:
-    reply = _named_by_request(params)
-    return replace(reply, result={**(reply.result or {}), "ttlMs": 0})
+    return _named_by_request(params).adding({"ttlMs": 0})
 
 
 def _name_for(params: JsonObject) -> str:
@@ -289,19 +285,16 @@ async def cache_stale(bench: ClientBench) -> None:
 
 async def _expect_stale_page(bench: ClientBench, kept: str | None) -> None:
     """Expect a second request for the stale one of two pages; only the page at the cursor `kept` may be cached."""
-
-    def by_cursor(params: JsonObject) -> Reply:
-        cursor = params.get("cursor")
-        hints: JsonObject = {"ttlMs": _HOUR if cursor == kept else 0, "cacheScope": "public"}
-        return found(TOOLS[4], cursor="page2", **hints) if cursor is None else found(TOOLS[5], **hints)
-
-    async with bench.connected(Script(search=by_cursor)) as session:
+    first, second = found(TOOLS[4], cursor="page2", **CACHEABLE), found(TOOLS[5], **CACHEABLE)
+    at_once: JsonObject = {"ttlMs": 0}
+    search = two_pages(first.adding(at_once), second) if kept else two_pages(first, second.adding(at_once))
+    async with bench.connected(Script(search=search)) as session:
         await session.search_all(_NEED)
         if len(session.peer.searches) > 1:
             again = await session.search_all(_NEED)
             asked = [exchange.params.get("cursor") for exchange in again.searches]
             stale, fresh, held = ("second", "first", TOOLS[5]) if kept is None else ("first", "second", TOOLS[4])
-            case = f"ttlMs {_HOUR} for the {fresh} page and 0 for the {stale} one"
+            case = f"ttlMs {HOUR_MS} for the {fresh} page and 0 for the {stale} one"
             message = f"{case}, but the client returned the {stale} page again without a request"
             given = not again.reported or held["name"] in again.names  # the client may have dropped the page instead
             session.expect((None if kept else "page2") in asked or not given, message, case=case)
@@ -342,7 +335,7 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
                 session.expect(taken, f"{case}; the search returned {outcome.describe()}", case=case)
                 # A client may list when it connects, or before it searches.
                 listed = listed or any(each.number > session.last_search.number for each in session.peer.listings)
-                may_keep = hints.get("ttlMs") == _HOUR
+                may_keep = hints.get("ttlMs") == HOUR_MS
                 message = f"{case}; the client answered the second of two searches from its cache"
                 session.expect(may_keep or len(session.peer.searches) >= number, message, case=case)
         begun = _listings_begun(session.peer)
@@ -409,7 +402,7 @@ async def cache_private(bench: ClientBench) -> None:
             message = f"on a new connection to the same address, the client returned to {user!r} another user's page"
             session.expect_search(True, message, case="three connections")
     await bench.where_named("concurrent", _expect_users_apart_at_once)
-    if bench.cell.is_modern_http and not bench.primitive.setting:
+    if bench.cell.is_modern_http:
         await bench.where_named("federation", _expect_users_apart_of_servers)
 
 
@@ -438,7 +431,7 @@ async def _expect_users_apart_of_servers(bench: ClientBench) -> None:
 
 async def _expect_users_apart_at_once(bench: ClientBench) -> None:
     """Expect a request for each of two users who send the same search concurrently."""
-    searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=_HOUR, cacheScope="private")})
+    searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=HOUR_MS, cacheScope="private")})
     async with bench.connected(Script(search=searching)) as session:
         for user in _USERS[:2]:
             await session.ask("authorize", **{"as": user})
@@ -450,7 +443,7 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
         message = "two users sent the same search concurrently,"
         message += f" and the client sent {number_of(asked, 'request')} instead of 2"
         session.expect(asked >= 2, message, case="two concurrent users")
-    searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=_HOUR, cacheScope="private")})
+    searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=HOUR_MS, cacheScope="private")})
     async with bench.connected(Script(search=searching)) as session:
         first, second = _USERS[:2]
         await session.ask("authorize", **{"as": first})
@@ -465,15 +458,10 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
 
 def _private(first: JsonObject, later: JsonObject, *, modern: bool = True) -> Script:
     """Return a server with two pages that may be cached for an hour, each with the given hints."""
-
-    def by_cursor(params: JsonObject) -> Reply:
-        kept: JsonObject = {"resultType": "complete", "ttlMs": _HOUR} if modern else {}
-        if "cursor" in params:
-            last = [] if first is later else [TOOLS[5]]
-            return Reply(result={**kept, "tools": last, **later}, plain=True)
-        return Reply(result={**kept, "tools": [TOOLS[4]], "nextCursor": "p2", **first}, plain=True)
-
-    return Script(search=by_cursor)
+    kept: JsonObject = {"resultType": "complete", "ttlMs": HOUR_MS} if modern else {}
+    last = () if first is later else (TOOLS[5],)
+    pages = found(TOOLS[4], cursor="p2", **kept, **first), found(*last, **kept, **later)
+    return Script(search=two_pages(*(replace(page, plain=True) for page in pages)))
 
 
 @client_check(
@@ -489,23 +477,19 @@ async def cache_not_crossed(bench: ClientBench) -> None:
     altered = tool(str(TOOLS[5]["name"]), "Folds a crane as it is found.", _meta={EXTENSION_ID: {"score": 1}})
     script = Script()
     cursor = str((script.reply(LEGACY, {"method": "tools/list"}).result or {})["nextCursor"])
-
-    def two_pages(params: JsonObject) -> Reply:
-        return _cacheable(_UNLISTED) if "cursor" in params else _cacheable(altered, cursor=cursor)
-
-    kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
+    pages = two_pages(found(altered, cursor=cursor, **CACHEABLE), found(_UNLISTED, **CACHEABLE))
     scripts = {
         "a search, then a listing": script,
         "a search that finds as many tools as catalogSize says, then a listing": replace(
             script, settings={**SETTINGS, "catalogSize": 2}
         ),
-        "a listing that may be cached, a search, and another listing": replace(script, list_hints=kept),
+        "a listing that may be cached, a search, and another listing": replace(script, list_hints={**CACHEABLE}),
         "a search, then a listing that is refused": replace(script, refuses={"tools/list": -32603}),
         "a search, then a listing without tools": replace(script, tools=()),
     }
 
     async def judge(case: str, each: Script) -> None:
-        async with bench.connected(replace(each, search=two_pages)) as session:
+        async with bench.connected(replace(each, search=pages)) as session:
             if each.list_hints:
                 await session.ask("list_tools")
             await session.search_all(_NEED)
@@ -606,14 +590,14 @@ class _Changing:
     """A server with other tools after each list change."""
 
     def __init__(self, scope: str = "public") -> None:
-        self._scope = scope
+        self._hints: JsonObject = {"ttlMs": HOUR_MS, "cacheScope": scope}
         self._changes = 0
 
     def __call__(self, params: JsonObject) -> Reply:
         if params["query"] == _NOTHING and not self._changes:
-            return _cacheable(scope=self._scope)
+            return found(**self._hints)
         page, cursor = (2, None) if "cursor" in params else (1, "p2")
-        return _cacheable(tool(f"crane_{page}_{self._changes}"), scope=self._scope, cursor=cursor)
+        return found(tool(f"crane_{page}_{self._changes}"), cursor=cursor, **self._hints)
 
     async def change(self, peer: Peer, **params: Any) -> None:
         """Switch to other tools, and notify the client, with `params` added to the usual ones."""

@@ -370,8 +370,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
             if script.settings:  # a client may list where the number of tools is not stated
                 session.require_search()
             _expect_declared(bench, session.peer, case)
-    if not bench.primitive.setting:
-        await bench.where_named("federation", _expect_declared_to_several)
+    await bench.where_named("federation", _expect_declared_to_several)
 
 
 async def _expect_declared_to_several(bench: ClientBench) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -18,16 +18,22 @@ from tools_search_conformance.clients.bench import ONE_PAGE, ClientBench, Sessio
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
+    BUSY,
+    CACHEABLE,
+    EXPIRED,
     MANY,
     TOOLS,
     Pages,
     RefusalError,
     Reply,
     Script,
+    Search,
     SwitchedSearch,
+    Troubled,
     found,
     is_as_sent,
     tool,
+    two_pages,
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import cursors, explore, texts
@@ -75,8 +81,6 @@ _MAX_ON_PAGE: Final = 3
 _MANY_PAGES: Final = 12
 _FULL: Final = 100
 """The most tools on a page that is as full as the client wants it."""
-_AFTER_EMPTY: Final = (((1, 1), (0, 1)), ((1, 1, 1), (1, 0, 1)))
-"""Page sizes of pairs of searches. The second one has an empty page instead of a tool, and ends like the first."""
 _LOW: Final = 0.001
 _LOOP_END: Final = 120
 _WITHOUT_TOOLS: Final = 2
@@ -84,7 +88,7 @@ _WITHOUT_TOOLS: Final = 2
 _STARTS_END: Final = 10
 _READ_ON_SECONDS: Final = 1
 """How long to wait for a request that a client need not send: for a second page, or after a busy refusal."""
-_CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheScope": "public"})
+_CACHE_HINTS: Final[tuple[Mapping[str, Any], ...]] = ({}, CACHEABLE)
 
 
 @client_check(
@@ -117,11 +121,13 @@ async def query_repeated(bench: ClientBench) -> None:
     for query in () if outcome.reported else _ODD_QUERIES:
         async with bench.connected(script) as session:
             await _expect_repeated(session, query)
-    for refusal in (RefusalError(-32603, "too busy", {"retryAfterMs": 1}), RefusalError(-32602, "the cursor expired")):
-        async with bench.connected(Script(search=_RefusedOnce(refusal))) as session:
+    for refusal in (BUSY, EXPIRED):
+        troubled = Troubled(Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5]), first=(), later=[refusal])
+        async with bench.connected(Script(search=troubled)) as session:
             await _expect_repeated(session, _PLAIN_QUERY)
     if outcome.reported:
-        async with bench.connected(Script(search=_first_page_kept)) as session:
+        first_page_kept = two_pages(found(TOOLS[0], cursor="page2", **CACHEABLE), found(TOOLS[1]))
+        async with bench.connected(Script(search=first_page_kept)) as session:
             for _ in range(2):
                 await _expect_repeated(session, _PLAIN_QUERY)
         async with bench.connected(script) as session:
@@ -135,8 +141,7 @@ async def query_repeated(bench: ClientBench) -> None:
         await bench.where_named("authorization", _expect_repeated_for_users)
         await bench.where_named("concurrent", _expect_repeated_at_once)
         await bench.where_named("concurrent", _expect_repeated_after_another_began)
-        if not bench.primitive.setting:
-            await bench.where_named("federation", _expect_repeated_of_servers)
+        await bench.where_named("federation", _expect_repeated_of_servers)
 
 
 async def _expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
@@ -204,7 +209,7 @@ async def _expect_repeated_after_another_began(bench: ClientBench) -> None:
         if busy.is_set():
             repeated.set()
             return found(TOOLS[5])
-        return replace(RefusalError(-32603, "too busy", {"retryAfterMs": 1}).reply, held=busy)
+        return replace(BUSY, held=busy)
 
     async with bench.connected(Script(search=search)) as session:
         for query in _AT_ONCE:
@@ -226,25 +231,6 @@ def _expect_own_cursors(session: Session) -> None:
         session.expect(cursor in (None, query), message, exchange, case="two concurrent searches")
 
 
-def _first_page_kept(params: JsonObject) -> Reply:
-    """Return the first of two pages, which may be cached for an hour, or the second, which may not."""
-    return found(TOOLS[1]) if "cursor" in params else found(TOOLS[0], cursor="page2", **_CACHE_HINTS[1])
-
-
-class _RefusedOnce:
-    """A search, by default of three pages, that refuses its second page once."""
-
-    def __init__(self, refusal: RefusalError, pages: Pages | None = None) -> None:
-        self._pages = pages or Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5])
-        self._refusal: RefusalError | None = refusal
-
-    def __call__(self, params: JsonObject) -> Reply:
-        if "cursor" in params and self._refusal is not None:
-            refusal, self._refusal = self._refusal, None
-            raise refusal
-        return self._pages(params)
-
-
 @client_check(
     title="An empty page with a `nextCursor` does not end a search",
     sends="Searches with an empty first page, which may be cached on a modern connection; with two, four and "
@@ -257,110 +243,110 @@ class _RefusedOnce:
     methods=EVERY_METHOD,
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
-    reported = False
     await _expect_empty_page_passed_between_full(bench)
-    for sizes in ((0, 1), (1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
-        pages, kept = _pages(sizes), len(sizes) == 2 and bench.cell.era == MODERN
-        hints = _CACHE_HINTS[1] if kept else {}
-
-        def search(params: JsonObject, pages: Pages = pages, hints: JsonObject = hints) -> Reply:
-            page = pages(params)
-            return replace(page, result={**(page.result or {}), **hints})
-
-        async with bench.connected(Script(search=search)) as session:
-            outcome = await session.search_all("fold a crane")
-            session.require_search()
-            reported, last = outcome.reported, pages.cursors[-1] in session.followed
-            again = await session.search_all("fold a crane") if reported and last and kept else outcome
-        if not last and not await _reads(bench, len(sizes)):
-            bench.require(len(sizes) > 2, ONE_PAGE, session.latest)
-            break
-        case = f"the client sent the cursors {session.followed}"
-        message = f"the client did not request the last of {len(sizes)} pages, some of which were empty"
-        session.expect(last, f"{message}: it sent the cursors {session.followed}", case=case)
-        for each in (outcome, again):
-            _expect_all_tools(session, each, sizes)
-    await _expect_empty_cursor_followed_from_empty_page(bench)
-    if reported:
-        await _expect_empty_pages_passed(bench, lambda session: session.search("fold a crane", _MANY))
-        await bench.where_named("concurrent", lambda bench: _expect_empty_pages_passed(bench, _begin_and_await))
+    read = _reading_anew(bench)
+    bench.require(await _expect_all_read(read, (0, 1)), ONE_PAGE)
+    for sizes in ((1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
+        await _expect_all_read(read, sizes)
+    for sizes in bench.some(((0, 1), (1, 0, 1)), 1):
+        await _expect_all_read(read, sizes, cursors=("page2", "")[1 - len(sizes) :])
+    if bench.options.one_shot:
+        return
+    if bench.cell.era == MODERN:
+        await _expect_all_read(_reading_anew(bench, _search_twice), (0, 1), **CACHEABLE)
+    await _expect_all_read(_reading_anew(bench, lambda session: session.search(_OTHER_QUERY, _MANY)), (0, 1, 0, 1))
+    await bench.where_named(
+        "concurrent", lambda bench: _expect_all_read(_reading_anew(bench, _begin_and_await), (0, 1, 0, 1))
+    )
     invalid: JsonObject = {"description": "nameless"}
-    for before in ([[invalid]], [TOOLS[:1], [invalid, invalid]]) if reported else ():
+    for before in ([[invalid]], [TOOLS[:1], [invalid, invalid]]):
         pages = Pages(*before, TOOLS[5:6])
-        async with bench.connected(Script(search=pages)) as session:
-            outcome = await session.search_all("fold a crane")
-            # A client may take the page for an unusable one, and list or report that.
-            gave_up = bool(session.peer.listings) or outcome.error is not None
-            last = pages.cursors[-1] in session.followed
-        right = last or gave_up or not await _reads(bench, len(before) + 1)
+        session, outcome = await read(pages)
+        # A client may take the page for an unusable one, and list or report that.
+        gave_up = bool(session.peer.listings) or outcome.error is not None
+        right = gave_up or _has_last(outcome, pages) or not await _reads(read, len(before) + 1)
         case = f"a page without valid tools; the client sent the cursors {session.followed}"
         session.expect(right, "the client did not request the page after one without valid tools", case=case)
-    if reported:
-        searching = SwitchedSearch()
-        async with bench.connected(Script(search=searching)) as session:
-
-            async def judge(sizes: Sequence[int]) -> None:
-                await _expect_all_read(session, searching, await _search_pages(session, searching, sizes), sizes)
-
-            await _expect_many_empty_pages_passed(session, searching)
-            # The last page is not empty.
-            before = st.lists(st.integers(0, _MAX_ON_PAGE), min_size=1, max_size=_MAX_PAGES - 1)
-            sizes = st.tuples(before, st.integers(1, _MAX_ON_PAGE)).map(lambda drawn: (*drawn[0], drawn[1]))
-            await explore(bench, sizes, judge, cost=2)
+    searching = SwitchedSearch()
+    async with bench.connected(Script(search=searching)) as session:
+        read_on = _reading_on(session, searching)
+        await _expect_all_read(read_on, (1, *(0,) * (_MANY_PAGES - 2), 1))
+        await _expect_all_read_if_begun_again(read_on)
+        # The last page is not empty.
+        before = st.lists(st.integers(0, _MAX_ON_PAGE), min_size=1, max_size=_MAX_PAGES - 1)
+        sizes = st.tuples(before, st.integers(1, _MAX_ON_PAGE)).map(lambda drawn: (*drawn[0], drawn[1]))
+        await explore(bench, sizes, lambda sizes: _expect_all_read(read_on, sizes), cost=2)
 
 
-async def _search_pages(session: Session, searching: SwitchedSearch, sizes: Sequence[int]) -> Outcome:
-    return await session.search_all(searching.switch(_pages(sizes)))
+_Read = Callable[[Search], Awaitable[tuple[Session, Outcome]]]
+"""Has the client search a peer, and returns the outcome with every search that this took."""
 
 
-async def _expect_all_read(session: Session, searching: SwitchedSearch, outcome: Outcome, sizes: Sequence[int]) -> None:
-    """Expect the tools of all pages, if the client reads as many pages when each has a tool."""
+def _reading_anew(bench: ClientBench, search: Callable[[Session], Awaitable[Outcome]] | None = None) -> _Read:
+    """Return how the client reads pages on a connection of their own; by default, to find all tools."""
 
-    def reads_last(outcome: Outcome) -> bool:
-        return any(exchange.params.get("cursor") == f"page{len(sizes)}" for exchange in outcome.searches)
+    async def read(pages: Search) -> tuple[Session, Outcome]:
+        async with bench.connected(Script(search=pages)) as session:
+            outcome = await (search(session) if search else session.search_all(_OTHER_QUERY))
+            return session, replace(outcome, searches=tuple(session.peer.searches))
 
-    if reads_last(outcome) or reads_last(await _search_pages(session, searching, (1,) * len(sizes))):
-        _expect_all_tools(session, outcome, sizes)
+    return read
 
 
-async def _reads(bench: ClientBench, number: int) -> bool:
+def _reading_on(session: Session, searching: SwitchedSearch) -> _Read:
+    """Return how the client reads the pages of one search after the other on the same connection."""
+
+    async def read(pages: Search) -> tuple[Session, Outcome]:
+        return session, await session.search_all(searching.switch(pages))
+
+    return read
+
+
+async def _search_twice(session: Session) -> Outcome:
+    await session.search_all(_OTHER_QUERY)
+    return await session.search_all(_OTHER_QUERY)
+
+
+async def _begin_and_await(session: Session) -> Outcome:
+    await session.ask("begin", **{"as": "one", "query": _OTHER_QUERY})
+    return await session.ask("await", of="one")
+
+
+def _has_last(outcome: Outcome, pages: Pages) -> bool:
+    """Return whether the client has requested the last page."""
+    return any(exchange.params.get("cursor") == pages.cursors[-1] for exchange in outcome.searches)
+
+
+async def _reads(read: _Read, number: int, cursors: Sequence[str] | None = None) -> bool:
     """Return whether the client reads this many pages of one tool each."""
-    pages = _pages((1,) * number)
-    async with bench.connected(Script(search=pages)) as session:
-        await session.search_all("fold a crane")
-        return pages.cursors[-1] in session.followed
+    pages = _pages((1,) * number, cursors=cursors)
+    return _has_last((await read(pages))[1], pages)
 
 
-async def _expect_empty_cursor_followed_from_empty_page(bench: ClientBench) -> None:
-    """Expect a client that follows an empty cursor from a page with a tool to follow one from an empty page too."""
-    for with_tools, without in bench.some(_AFTER_EMPTY, 1):
-        for sizes in (with_tools, without):
-            pages = _pages(sizes, cursors=("page2", "")[1 - len(sizes) :])
-            async with bench.connected(Script(search=pages)) as session:
-                outcome = await session.search_all("fold a crane")
-                follows = "" in session.followed
-                if sizes is without:
-                    case = f"pages of {', '.join(map(str, sizes))} tools, the last cursor empty"
-                    message = f"the client did not send the empty nextCursor of an empty page, only {session.followed}"
-                    session.expect(follows, message, case=case)
-                    _expect_all_tools(session, outcome, sizes)
-                elif not follows:
-                    break  # empty-cursor-followed judges this
+async def _expect_all_read(
+    read: _Read, sizes: Sequence[int], cursors: Sequence[str] | None = None, **members: Any
+) -> bool:
+    """Expect the tools of all pages, if the client reads as many pages when each has a tool; return whether it does."""
+    pages = _pages(sizes, cursors=cursors, **members)
+    session, outcome = await read(pages)
+    last = _has_last(outcome, pages)
+    if not last and not await _reads(read, len(sizes), cursors):
+        return False
+    case = f"pages of {', '.join(map(str, sizes))} tools with the cursors {', '.join(map(repr, pages.cursors))}"
+    followed = [exchange.params.get("cursor") for exchange in outcome.searches if "cursor" in exchange.params]
+    session.expect(last, f"the client did not request the last of {case}: it sent the cursors {followed}", case=case)
+    _expect_all_tools(session, outcome, sizes)
+    return True
 
 
-async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedSearch) -> None:
-    """Expect a client that reads many pages to read as many empty ones, and empty ones of a search that starts over."""
-    for sizes in ((1,) * _MANY_PAGES, (1, *(0,) * (_MANY_PAGES - 2), 1)):
-        pages = _pages(sizes)
-        outcome = await session.search_all(searching.switch(pages))
-        if 0 not in sizes and pages.cursors[-1] not in session.followed:
-            break
-        _expect_all_tools(session, outcome, sizes)
+async def _expect_all_read_if_begun_again(read: _Read) -> None:
+    """Expect the tools of all pages, two of them empty, from a client that starts over after a refused cursor."""
     sizes = (0, 0, 1)
-    refused_once = _RefusedOnce(RefusalError(-32602, "the cursor expired"), _pages(sizes))
-    outcome = await session.search_all(searching.switch(refused_once))
-    if sum("cursor" not in exchange.params for exchange in outcome.searches) > 1:  # a client need not start over
-        await _expect_all_read(session, searching, outcome, sizes)
+    pages = _pages(sizes)
+    session, outcome = await read(Troubled(pages, first=(), later=[EXPIRED]))
+    begun_again = sum("cursor" not in exchange.params for exchange in outcome.searches) > 1
+    if begun_again and (_has_last(outcome, pages) or await _reads(read, len(sizes))):
+        _expect_all_tools(session, outcome, sizes)
 
 
 async def _expect_empty_page_passed_between_full(bench: ClientBench) -> None:
@@ -372,7 +358,7 @@ async def _expect_empty_page_passed_between_full(bench: ClientBench) -> None:
             return Pages(*(MANY[number * _FULL :][:each] for number, each in enumerate(most)))(params)
 
         async with bench.connected(Script(search=search)) as session:
-            await session.search_all("fold a crane")
+            await session.search_all(_OTHER_QUERY)
             session.require_search()
             reads_on = "page3" in session.followed
             if not middle:
@@ -382,29 +368,13 @@ async def _expect_empty_page_passed_between_full(bench: ClientBench) -> None:
                 return
 
 
-async def _begin_and_await(session: Session) -> Outcome:
-    await session.ask("begin", **{"as": "one", "query": "fold a crane"})
-    return await session.ask("await", of="one")
-
-
-async def _expect_empty_pages_passed(bench: ClientBench, search: Callable[[Session], Awaitable[Outcome]]) -> None:
-    """Expect that if `search` reads four pages with tools, it also reads four pages of which two are empty."""
-    for sizes in ((1, 1, 1, 1), (0, 1, 0, 1)):
-        pages = _pages(sizes)
-        async with bench.connected(Script(search=pages)) as session:
-            outcome = await search(session)
-            if 0 not in sizes and pages.cursors[-1] not in session.followed:
-                return
-            _expect_all_tools(session, outcome, sizes)
-
-
 def _tool_names(sizes: Sequence[int]) -> list[list[str]]:
     """Return the names of the tools on each page of a search with these page sizes."""
     return [[f"tool_{page}_{n}" for n in range(size)] for page, size in enumerate(sizes)]
 
 
-def _pages(sizes: Sequence[int], cursors: Sequence[str] | None = None) -> Pages:
-    return Pages(*([tool(name) for name in names] for names in _tool_names(sizes)), cursors=cursors)
+def _pages(sizes: Sequence[int], **members: Any) -> Pages:
+    return Pages(*([tool(name) for name in names] for names in _tool_names(sizes)), **members)
 
 
 def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) -> None:
@@ -515,7 +485,7 @@ async def cursor_verbatim(bench: ClientBench) -> None:
             message = f"the server issued the cursors {json.dumps(issued)}, but the client sent {json.dumps(followed)}"
             right = followed[: len(issued)] == list(issued)
             if not right and followed == list(issued[: len(followed)]):
-                usual = await _search_pages(session, searching, (1,) * (len(issued) + 1))
+                _, usual = await _reading_on(session, searching)(_pages((1,) * (len(issued) + 1)))
                 pages = {str(exchange.params.get("cursor")) for exchange in usual.searches}  # each may be sent twice
                 right = len(pages) == len(followed) + 1  # the client never reads more pages
             session.expect(right, message, case=json.dumps(issued))
@@ -543,7 +513,7 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
             await session.search_all("fold a crane")
         case = f"the client sent the cursors {session.followed}"
         if all(cursor in session.followed for cursor in issued[:-1]):  # a client may send anything as a cursor
-            right = "" in session.followed or not await _reads(bench, len(issued) + 1)
+            right = "" in session.followed or not await _reads(_reading_anew(bench), len(issued) + 1)
             bench.require(not right or bool(session.followed), ONE_PAGE, session.latest)
             session.expect(right, "the client took an empty nextCursor for the end of the search", case=case)
 
@@ -666,7 +636,7 @@ async def _expect_cached_pages_discarded(bench: ClientBench) -> None:
             raise RefusalError(-32602, "the cursor has expired")
         starts_over += refused and "cursor" not in params
         which = "new" if refused else "old"
-        return found(tool(f"{which}_{page}"), cursor=following.get(page), **_CACHE_HINTS[1])
+        return found(tool(f"{which}_{page}"), cursor=following.get(page), **CACHEABLE)
 
     async with bench.connected(Script(search=search)) as session:
         outcome = await session.search_all("keep the books")
@@ -678,7 +648,7 @@ async def _expect_cached_pages_discarded(bench: ClientBench) -> None:
 
 async def _expect_discarded(
     bench: ClientBench,
-    hints: JsonObject,
+    hints: Mapping[str, Any],
     good: int,
     *,
     data: bool = True,
@@ -739,7 +709,13 @@ async def refused_cursor_once(bench: ClientBench) -> None:
 
 
 async def _expect_few_starts(
-    bench: ClientBench, hints: JsonObject, good: int, *, data: bool = True, tools: bool = True, limit: int | None = None
+    bench: ClientBench,
+    hints: Mapping[str, Any],
+    good: int,
+    *,
+    data: bool = True,
+    tools: bool = True,
+    limit: int | None = None,
 ) -> None:
     def good_at(start: int) -> int:
         return (good + start - 1) % 2 if hints else good

@@ -12,6 +12,7 @@ from tools_search_spec import EXTENSION_ID, METHOD
 from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import DriverError, NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.script import (
+    HOUR_MS,
     MANY,
     SETTINGS,
     TOOLS,
@@ -20,10 +21,12 @@ from tools_search_conformance.clients.script import (
     Script,
     Search,
     SwitchedSearch,
+    Troubled,
     found,
     refuses,
     serves,
     tool,
+    two_pages,
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import explore, unknown_members
@@ -31,7 +34,6 @@ from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
-_HOUR: Final = 3_600_000
 _MISLEADING: Final[JsonObject] = {
     "error": {"code": -32603, "message": "none"}, "isError": True, "success": False, "status": "error",
     "hasMore": False, "isLast": True, "end": True, "done": True, "pages": 1, "total": 1, "count": 0,
@@ -62,13 +64,8 @@ _KINDS: Final = {-32601: "application/json", -32021: "application/json; charset=
 """The content types of refusals with these codes."""
 
 
-def _with_members(reply: Reply, members: JsonObject) -> Reply:
-    """Return a page with more members, whatever their names."""
-    return replace(reply, result={**(reply.result or {}), **members})
-
-
 async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
-    async with bench.connected(Script(search=serves(_with_members(found(_UNLISTED), result)))) as session:
+    async with bench.connected(Script(search=serves(found(_UNLISTED).adding(result)))) as session:
         outcome = await session.search("mend a clock")
         message = f"{case}; the search returned {outcome.describe()} instead of {_UNLISTED['name']!r}"
         session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
@@ -77,16 +74,14 @@ async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Ou
 
 async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra: JsonObject) -> None:
     """Expect the tool of a second page with `extra` members, also after such a first page, if the client reads on."""
-
-    def search(params: JsonObject) -> Reply:
-        if "cursor" in params:
-            return _with_members(found(*tools), {**extra, **(_MORE if params["query"] == _NEED else {})})
-        return _with_members(found(tool("first_page"), cursor="page2"), extra if params["query"] == _NEED else {})
-
     reads_on, most = False, 0
-    for query, which in (("mend a clock", "the second page and its tool"), (_NEED, "both pages and the tool")):
+    first, second = found(tool("first_page"), cursor="page2"), found(*tools).adding(extra)
+    for which, search in (
+        ("the second page and its tool", two_pages(first, second)),
+        ("both pages and the tool", two_pages(first.adding(extra), second.adding(_MORE))),
+    ):
         async with bench.connected(Script(search=search)) as session:
-            outcome = await session.search_all(query)
+            outcome = await session.search_all("mend a clock")
             if reads_on := reads_on or bool(session.followed):
                 case = f"{which} had unknown members"
                 message = f"{case}; the client sent the cursors {session.followed} and returned {outcome.describe()}"
@@ -124,7 +119,7 @@ async def result_unknown_members(bench: ClientBench) -> None:
         async with bench.connected(Script(search=searching)) as session:
 
             async def judge(members: JsonObject) -> None:
-                outcome = await session.search(searching.switch(serves(_with_members(found(_UNLISTED), members))))
+                outcome = await session.search(searching.switch(serves(found(_UNLISTED).adding(members))))
                 case = f"members {json.dumps(members, ensure_ascii=False)}"
                 message = f"the result had the unknown {case}; the search returned {outcome.describe()}"
                 session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
@@ -150,7 +145,7 @@ async def legacy_members_ignored(bench: ClientBench) -> None:
     )
     for members in bench.share(invalid):
         await _expect_found(bench, members, f"a legacy result had {json.dumps(members)}")
-    hints: tuple[JsonObject, ...] = ({}, {"ttlMs": _HOUR}, {"ttlMs": 0})
+    hints: tuple[JsonObject, ...] = ({}, {"ttlMs": HOUR_MS}, {"ttlMs": 0})
     asked: list[int] = []
     for hint in hints:
         async with bench.connected(Script(search=serves(found(_UNLISTED, **hint)))) as session:
@@ -300,7 +295,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
         large = settings is SETTINGS
         busy = [_Busy(), _Busy(later=True), _Busy(after=0), _Busy(after=float(_RETRY_AFTER_MS))]
         busy += [_Busy(times=1, after=_LONG_MS)] * (large and not bench.primitive.setting and bench.cell.era == MODERN)
-        busy += [_Busy(times=1, after=_HOUR)] * (large and not bench.primitive.setting)
+        busy += [_Busy(times=1, after=HOUR_MS)] * (large and not bench.primitive.setting)
         if bench.cell.is_modern_http and large:
             busy += [_Busy(status=status, proxy=proxy) for status in (429, 503) for proxy in (False, True)]
         for each in busy:
@@ -312,7 +307,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
                             await session.search_all(need)
                         await session.search(_NEED, 5)
                 except DriverError as error:
-                    if each.after < _HOUR or not isinstance(error.__cause__, TimeoutError):
+                    if each.after < HOUR_MS or not isinstance(error.__cause__, TimeoutError):
                         raise
                     bench.recorder.deaths.clear()  # a client that waits as long as that does not list
                 where = session.last_request_for_tools
@@ -339,20 +334,12 @@ class _Busy:
 
     def search(self) -> Search:
         """Return the search."""
-        times = self.times
-
-        def search(params: JsonObject) -> Reply:
-            nonlocal times
-            if times and ("cursor" in params) == self.later:
-                times -= 1
-                if self.proxy:
-                    return Reply(status=self.status, kind="text/plain", text="Too many requests\n")
-                data = {"retryAfterMs": self.after, "searches": {"under way": 9}}
-                busy = RefusalError(-32603, "too many searches at once", data).reply
-                return replace(busy, status=self.status)
-            return found(_WANTED) if "cursor" in params else found(tool("first_page"), cursor="page2")
-
-        return search
+        data = {"retryAfterMs": self.after, "searches": {"under way": 9}}
+        busy = replace(RefusalError(-32603, "too many searches at once", data).reply, status=self.status)
+        if self.proxy:
+            busy = Reply(status=self.status, kind="text/plain", text="Too many requests\n")
+        pages, times = two_pages(found(tool("first_page"), cursor="page2"), found(_WANTED)), [busy] * self.times
+        return Troubled(pages, first=(), later=times) if self.later else Troubled(pages, first=times, later=())
 
 
 @client_check(

@@ -8,7 +8,7 @@ from typing import Final
 
 from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.peer import Peer
-from tools_search_conformance.clients.script import HeldSearch, Reply, Script, found, tool
+from tools_search_conformance.clients.script import HeldSearch, Script, found, tool, two_pages
 from tools_search_conformance.wire.codec import JsonObject
 
 _NEED: Final = "fold a crane"
@@ -33,10 +33,7 @@ _FOUND: Final = {_FIRST: "dispatch_courier", _SECOND: "brew_coffee"}
 _CANCEL_SECONDS: Final = 2.0
 
 
-def _two_pages(params: JsonObject, *more: JsonObject) -> Reply:
-    if "cursor" in params:
-        return found(tool("page_two", _TEXT))
-    return found(tool("page_one", _TEXT), *more, cursor=_CURSOR)
+_PAGE_TWO: Final = found(tool("page_two", _TEXT))
 
 
 @client_check(
@@ -48,16 +45,15 @@ def _two_pages(params: JsonObject, *more: JsonObject) -> Reply:
     passes="The client requests the second page and returns both tools with unchanged texts.",
 )
 async def messages_in_pieces(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=_two_pages)) as session:
+    one = tool("page_one", _TEXT)
+    async with bench.connected(Script(search=two_pages(found(one, cursor=_CURSOR), _PAGE_TWO))) as session:
         await session.search_all(_NEED)
         session.require_second_page()
         whole = session.followed
     streams = (False, True) if bench.cell.is_modern_http else (False,)
     for stream in streams:
-
-        def search(params: JsonObject, streamed: bool = stream) -> Reply:
-            return replace(_two_pages(params, *_FILLING), divided=True, streamed=streamed)
-
+        pages = found(one, *_FILLING, cursor=_CURSOR), _PAGE_TWO
+        search = two_pages(*(replace(page, divided=True, streamed=stream) for page in pages))
         # Also without `stream`, a result of a legacy connection over HTTP is in an event stream.
         is_event = bench.cell.transport == "http" and (stream or not bench.cell.is_modern_http)
         case = "an event stream in pieces" if stream else "pieces"
