@@ -92,6 +92,34 @@ async def test_each_kind_is_asked_for_by_its_own_function(offering: Offering, co
         assert (await search_prompts(client, "complaint", limit=1)).prompts[0].name == "answer_complaint"
 
 
+@pytest.mark.parametrize(
+    ("search", "primitive"),
+    [(search_resources, RESOURCES), (search_resource_templates, RESOURCE_TEMPLATES), (search_prompts, PROMPTS)],
+)
+async def test_a_page_is_asked_for_by_limit_and_cursor_and_waited_for_as_long_as_the_caller_says(
+    offering: Offering, connect: Connect, search: Callable[..., Any], primitive: Primitive[Any]
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params)
+        return {primitive.member: []}
+
+    async def hang(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if (ctx.params or {}).get("query") == "never":
+            await anyio.sleep_forever()
+        return await call_next(ctx)
+
+    server = lying(offering(), answer, {"resources": {}, "prompts": {}})
+    server.middleware.append(hang)
+    async with connect(server) as client:
+        await search(client, "x", limit=3, cursor="c")
+        assert asked == [{"query": "x", "limit": 3, "cursor": "c"}]
+        with pytest.raises(MCPError) as raised:
+            await search(client, "never", timeout=0.2)
+    assert raised.value.code == REQUEST_TIMEOUT
+
+
 @every_primitive
 async def test_pages_follow_one_another(offering: Offering, connect: Connect, primitive: Primitive[Any]) -> None:
     many = [{**ITEM[primitive], primitive.key: f"a:{{same}}/{number}"} for number in range(7)]
@@ -147,6 +175,27 @@ async def test_a_list_that_omits_resources_is_reported_as_incomplete(offering: O
     async with connect(server) as client:
         assert (await find(RESOURCES, client, "returns")).is_incomplete
         assert not (await find(PROMPTS, client, "complaint")).is_incomplete
+
+
+@every_primitive
+async def test_pages_are_requested_until_there_is_enough_and_no_more_than_that_is_returned(
+    offering: Offering, connect: Connect, primitive: Primitive[Any]
+) -> None:
+    pages: dict[Any, list[str]] = {None: ["a:a"], "2": ["a:b", "a:c"], "3": ["a:d"]}
+    asked: list[str | None] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params.get("cursor"))
+        items = [{**ITEM[primitive], primitive.key: key} for key in pages[asked[-1]]]
+        return {primitive.member: items, "nextCursor": str(len(asked) + 1)}
+
+    async with connect(lying(offering(), answer, {"resources": {}, "prompts": {}})) as client:
+        found = await find(primitive, client, "x", limit=2)
+        assert len(found.items) == 2
+        assert asked == [None, "2"]
+        asked.clear()
+        await find(primitive, client, "x", limit=3)
+        assert asked == [None, "2"]
 
 
 @every_primitive
@@ -278,6 +327,7 @@ async def test_a_server_without_the_extension_has_no_settings(offering: Offering
         assert primitives_settings(client) is None
         found = await find(RESOURCES, client, "returns and losses", limit=1)
         assert [item.name for item in found.items] == ["returns.md"]
+        assert len((await find(RESOURCES, client, "README.md", limit=1)).items) == 1  # of two with that name
 
 
 async def test_a_list_without_end_is_read_up_to_a_bound(
@@ -321,10 +371,13 @@ async def test_what_the_server_searches_is_what_is_found(offering: Offering, con
         for primitive in OPTIONAL:
             found = await find(primitive, client, QUERIES[primitive], limit=1)
             assert (found.is_listed, found.is_incomplete, len(found.items)) == (False, False, 1)
+            assert not (await find(primitive, client, QUERIES[primitive], limit=100)).is_incomplete  # fewer were found
 
 
 @pytest.mark.parametrize("primitive", [TOOLS, *OPTIONAL], ids=lambda primitive: primitive.method)
-async def test_a_listing_waits_as_long_as_its_client(offering: Offering, primitive: Primitive[Any]):
+async def test_a_listing_waits_as_long_as_its_client_or_as_its_caller_says(
+    offering: Offering, primitive: Primitive[Any]
+) -> None:
     server = offering()
 
     async def hang(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -337,4 +390,9 @@ async def test_a_listing_waits_as_long_as_its_client(offering: Offering, primiti
         async with Client(server, read_timeout_seconds=0.2) as client:
             with pytest.raises(MCPError) as raised:
                 await (list_page(client, None) if primitive is TOOLS else list_definitions(primitive, client))
-    assert raised.value.code == REQUEST_TIMEOUT
+        assert raised.value.code == REQUEST_TIMEOUT
+        if primitive is not TOOLS:
+            async with Client(server) as client:
+                with pytest.raises(MCPError) as raised:
+                    await find(primitive, client, "x", timeout=0.2)
+            assert raised.value.code == REQUEST_TIMEOUT
