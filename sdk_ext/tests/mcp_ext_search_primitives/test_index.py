@@ -7,9 +7,12 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_search_primitives.index import PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker, SimpleRanker, ToolIndex
+from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.types import EXTENSION_ID, Primitive
 from mcp_types import Tool
 from tools_search_ranking import default_ranker
@@ -90,6 +93,40 @@ def test_name_and_content_that_say_parts_of_a_query_together_go_before_either(ra
 
 
 @every_ranker
+def test_contents_that_another_server_found_follow_the_best_content_found_here_in_their_order(ranker: Ranker) -> None:
+    texts = {"file:///guides/garden.md": "Saffron needs sun."}
+    claimed = {"other:second": 2, "other:first": 1}
+    hits = index(RESOURCES, [*GUIDES, {"uri": "other:first", "name": "first"}], ranker, texts).search(
+        "saffron", claimed=claimed
+    )
+    assert [hit.name for hit in hits] == ["file:///guides/garden.md", "other:first", "other:second"]
+    assert {hit.matched for hit in hits} == {("contents",)}
+
+
+_texts = st.lists(st.sampled_from(["the", "of", "plan", "getPlan", "München", "नमस्ते"]), max_size=3).map(" ".join)
+
+
+@given(st.lists(st.tuples(_texts, _texts, _texts), min_size=1, max_size=3), _texts.map(lambda text: text or "-"))
+@example([("the", "", "")], "the")
+@example([("the", "", "of")], "the of")
+@example([("", "", "The")], "the")
+@example([("", "", "München the")], "the")
+@example([("plan", "", "the"), ("", "", "plan the")], "plan the")
+def test_a_resource_is_found_if_its_definition_and_content_together_have_every_term(
+    resources: list[tuple[str, str, str]], query: str
+) -> None:
+    items = [{"uri": f"a:{n}", "name": name, "title": title} for n, (name, title, _) in enumerate(resources)]
+    texts = {f"a:{n}": text for n, (_, _, text) in enumerate(resources) if text}
+    hits = index(RESOURCES, items, SimpleRanker(), texts).search(query)
+    wanted = {*terms(query)}
+    whole = {item["uri"]: f"{item['name']} {item['title']} {texts.get(item['uri'], '')}" for item in items}
+    assert {uri for uri, text in whole.items() if wanted and wanted <= {*terms(text)}} <= {hit.name for hit in hits}
+    assert wanted or not hits
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(0 < hit.score <= 1 and hit.matched for hit in hits)
+
+
+@every_ranker
 def test_a_template_is_found_by_its_variables(ranker: Ranker) -> None:
     templates = [
         {"uriTemplate": "repo://{owner}/{repository}/contents{/path*}", "name": "file"},
@@ -159,6 +196,16 @@ def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items() -> None:
     found = index(RESOURCES, GUIDES, lambda _: Odd()).search("eggs boil")
     assert [hit.name for hit in found] == [GUIDES[0]["uri"], "file:///guides/kitchen.md"]
     assert found[0].matched == ("uri",)
+
+
+def test_what_a_ranker_makes_up_is_not_found_among_contents() -> None:
+    class Odd:
+        def search(self, query: str, *, visible: Any = None) -> list[Hit]:
+            return [Hit("file:///made/up", 1.0, ("name",))]
+
+    texts = {"file:///guides/garden.md": "Tomatoes need sun."}
+    found = index(RESOURCES, GUIDES, lambda _: Odd(), texts).search("tomatoes")
+    assert [hit.name for hit in found] == ["file:///guides/garden.md"]
 
 
 @pytest.mark.parametrize("query", ["", " ", "\u200b", "x" * 100_000, "\ud800", "🦙", "{", "(((", "[a-z]+"])
