@@ -158,8 +158,8 @@ class LoadedTools:
             definition.serialized() for definition in before.values()
         ]
         state.prefix += not is_same
-        for tool in now.values():
-            self._follow(tool)
+        for name in state.definitions:
+            self._follow(now.get(name))
         self._add(tool.definition for tool in self.synthetic.values())
         if is_same and state.catalog.digest == digest:
             state.answered = answered  # `defer_all_but` cleared them, but the same tools can be found as before
