@@ -387,7 +387,8 @@ class LoadedTools:
 
     def _follow(self, tool: FoundTool | None) -> None:
         """Keep a tool as its server defines it now, next to what the model was sent, and note if that has changed."""
-        if tool is None or (sent := self.state.definitions.get(tool.name)) is None or sent.tool is None:
+        sent = None if tool is None else self.state.definitions.get(tool.name)
+        if tool is None or sent is None or sent.tool is None or sent.tool is tool:
             return
         if not Definition.of(sent.tool).is_like(Definition.of(tool)):
             self.state.changed[tool.name] = None  # the user's consent was for what was offered before
