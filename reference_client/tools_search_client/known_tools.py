@@ -58,10 +58,12 @@ class KnownTools:
         if before is None or not isinstance(before._index, UpdatableIndex):
             self._index = floored(ranker)(self._definitions(self._tools))
             return
-        known = {name: (tool.server, tool.tool) for name, tool in before._tools.items()}
-        new = [name for name, tool in self._tools.items() if known.pop(name, None) != (tool.server, tool.tool)]
-        changed = [name for name in new if name in before._tools]
-        self._index = before._index.updated([*known, *changed], self._definitions(new))
+        known = before._tools
+        # Most are the same objects, and this is done once for each of many servers.
+        others = [(old, tool) for name, tool in self._tools.items() if (old := known.get(name)) is not tool]
+        new = [tool.name for old, tool in others if old is None or (old.server, old.item) != (tool.server, tool.item)]
+        stale = [*(known.keys() - self._tools.keys()), *(known.keys() & new)]
+        self._index = before._index.updated(stale, self._definitions(new))
 
     @cached_property
     def _spelled(self) -> Mapping[str, list[FoundTool]]:

@@ -205,6 +205,21 @@ async def test_a_tool_of_a_searched_server_that_changed_meanwhile_is_reported_to
     assert notice.startswith("The definitions of these tools have changed since you were given them: shop__find_order.")
 
 
+async def test_changed_tools_are_reported_in_list_order_whichever_was_used_last():
+    source = Searched(
+        order("Find an order"), Tool(name="cancel", description="Cancel", input_schema={"type": "object"})
+    )
+    source.may_answer.set()
+    begun = await begun_at(source)
+    await begun.take(ToolCall("shop__find_order"))
+    source.tools = {
+        name: replace(tool, item=tool.tool.model_copy(update={"description": "Other"}))
+        for name, tool in source.tools.items()
+    }
+    started = await Conversation(source, ToolDiscovery(enabled=True)).restore(begun.save())
+    assert started.changed == ("shop__find_order", "shop__cancel")
+
+
 async def test_conversations_that_go_on_from_the_same_place_do_not_touch_each_other(start: Start):
     begun = start()
     await begun.state.begin_turn()

@@ -158,8 +158,8 @@ class LoadedTools:
             definition.serialized() for definition in before.values()
         ]
         state.prefix += not is_same
-        for tool in now.values():
-            self._follow(tool)
+        for name in state.definitions:
+            self._follow(now.get(name))
         self._add(tool.definition for tool in self.synthetic.values())
         if is_same and state.catalog.digest == digest:
             state.answered = answered  # `defer_all_but` cleared them, but the same tools can be found as before
@@ -387,7 +387,8 @@ class LoadedTools:
 
     def _follow(self, tool: FoundTool | None) -> None:
         """Keep a tool as its server defines it now, next to what the model was sent, and note if that has changed."""
-        if tool is None or (sent := self.state.definitions.get(tool.name)) is None or sent.tool is None:
+        sent = None if tool is None else self.state.definitions.get(tool.name)
+        if tool is None or sent is None or sent.tool is None or sent.tool is tool:
             return
         if not Definition.of(sent.tool).is_like(Definition.of(tool)):
             self.state.changed[tool.name] = None  # the user's consent was for what was offered before
