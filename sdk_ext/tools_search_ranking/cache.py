@@ -85,7 +85,7 @@ class _Indexed:
     digests: Mapping[str, bytes]
     """The digest of each tool's content."""
 
-    quick_parts: set[frozenset[str]] = field(default_factory=set[frozenset[str]])
+    quick_parts: set[frozenset[str] | None] = field(default_factory=set["frozenset[str] | None"])
     """The visible parts of the catalog in which the last search was quick."""
 
 
@@ -108,13 +108,18 @@ class IndexCache:
         self._lock = threading.Lock()
         self._indexes: OrderedDict[bytes, Future[_Indexed]] = OrderedDict()
 
-    async def rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str]) -> Sequence[Hit]:
-        """Return every distinct tool that matches `query`, best first, out of those whose names are `visible`."""
+    async def rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str] | None) -> Sequence[Hit]:
+        """Return every distinct tool that matches `query`, best first, out of those whose names are `visible`.
+
+        `None` means all, which some rankers search much faster than a part that has every name.
+        """
         if self._is_quick(catalog, visible):
             return self._rank(catalog, query, visible)
         return await anyio.to_thread.run_sync(self._rank, catalog, query, visible, limiter=self._limiter)
 
-    async def unknown_words(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str]) -> Sequence[str]:
+    async def unknown_words(
+        self, catalog: CatalogSnapshot, query: str, visible: frozenset[str] | None
+    ) -> Sequence[str]:
         """Return the words of `query` that no visible tool mentions; none if the ranker does not support this."""
 
         def search() -> Sequence[str]:
@@ -122,7 +127,7 @@ class IndexCache:
 
         return await anyio.to_thread.run_sync(search, limiter=self._limiter)
 
-    def _is_quick(self, catalog: CatalogSnapshot, visible: frozenset[str]) -> bool:
+    def _is_quick(self, catalog: CatalogSnapshot, visible: frozenset[str] | None) -> bool:
         """Return whether there are few tools, or their index is ready and the last search for this part was quick."""
         if self._is_slow or len(catalog.tools) < _THREAD_FROM_TOOLS:
             return not self._is_slow
@@ -131,16 +136,20 @@ class IndexCache:
             return False
         return visible in pending.result().quick_parts
 
-    def _rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str]) -> Sequence[Hit]:
+    def _rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str] | None) -> Sequence[Hit]:
         kept = self._index_of(catalog)
         began = thread_time()
         hits = kept.index.search(query, visible=visible)
-        if thread_time() - began < _QUICK_SECONDS and len(kept.quick_parts) < _KEPT_PARTS:
-            kept.quick_parts.add(visible)
-        else:
+        if thread_time() - began >= _QUICK_SECONDS:
             kept.quick_parts.discard(visible)
-        # Hits of the default ranker are visible and distinct by construction.
-        return hits if isinstance(hits, LazyHits) else distinct_hits(hits, catalog.tools.keys() & visible)
+        elif visible not in kept.quick_parts:
+            if len(kept.quick_parts) >= _KEPT_PARTS:  # some may be those of toolsets that have changed since
+                kept.quick_parts.clear()
+            kept.quick_parts.add(visible)
+        if isinstance(hits, LazyHits):  # those of the default ranker are visible and distinct by construction
+            return hits
+        shown = hits if visible is None else [hit for hit in hits if hit.name in visible]
+        return distinct_hits(shown, catalog.tools.keys())
 
     def _index_of(self, catalog: CatalogSnapshot) -> _Indexed:
         key = catalog.digest

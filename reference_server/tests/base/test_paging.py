@@ -80,3 +80,12 @@ def test_a_listing_writes_out_only_what_the_one_before_it_does_not_have(version:
     new = ToolPages([*before.tools[1:], *tools("a")], 2, after=before).wire(version)
     assert [(name, new[name] is old[name]) for name in new] == [("b", True), ("c", True), ("a", False)]
     assert new == old
+
+
+def test_only_a_part_has_names_to_search_for() -> None:
+    whole = ToolPages(tools(*"abc"), 2)
+    assert whole.part({"a", "b", "c", "elsewhere"}) is whole
+    assert whole.names_in(whole) is None
+    assert whole.part({"b", "elsewhere"}).names_in(whole) == {"b"}
+    # All of what was there before is only a part of what is there now.
+    assert whole.names_in(ToolPages(tools(*"abcd"), 2, after=whole)) == {"a", "b", "c"}

@@ -49,8 +49,14 @@ class ToolPages:
         self._written: Callable[[str], _WireListing] = cache(self._write)
 
     def part(self, names: Container[str]) -> ToolPages:
-        """Return the listing of only the tools with these names. It shares this listing's wire forms."""
-        part = ToolPages([tool for tool in self.tools if tool.name in names], self._size)
+        """Return the listing of only the tools with these names. It shares this listing's wire forms.
+
+        If it has all tools, it is this object.
+        """
+        tools = [tool for tool in self.tools if tool.name in names]
+        if len(tools) == len(self.tools):
+            return self
+        part = ToolPages(tools, self._size)
 
         def write(protocol_version: str) -> _WireListing:
             entries = self._written(protocol_version).entries
@@ -65,9 +71,15 @@ class ToolPages:
         return {tool.name: tool for tool in self.tools}
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """The tools' names, also of those that some protocol version does not allow."""
+    def _names(self) -> frozenset[str]:
         return frozenset(self.by_name)
+
+    def names_in(self, everything: ToolPages) -> frozenset[str] | None:
+        """Return the tools' names, as searches of `everything` take them: `None` if this object is all of it.
+
+        They include the names of tools that some protocol version does not allow.
+        """
+        return None if self is everything else self._names
 
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
         """Return the definitions by name, as listed in a protocol version: the same object for each version."""

@@ -143,8 +143,8 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
         return catalog.contents.answers.get(tool.name) or answer(tool, params.arguments or {})
 
     async def search(ctx: ServerRequestContext[Any, Any], query: str, _note: str | None) -> Answer:
-        seen = catalog.seen_by(ctx)
-        hits = await indexes.rank(catalog.pages.snapshot(ctx.protocol_version), query, seen.names)
+        seen, everything = catalog.seen_by(ctx), catalog.pages
+        hits = await indexes.rank(everything.snapshot(ctx.protocol_version), query, seen.names_in(everything))
         return Answer(hits, seen.wire(ctx.protocol_version), _TTL_MS, catalog.cache_scope)
 
     server = Server[Any](

@@ -139,8 +139,9 @@ class GatewaySearch:
         view = self.views.current()
         if view.delegated or self.shared is not None:
             return ()
-        everything = self.gateway.pages.snapshot(ctx.protocol_version)
-        return await self._indexes.unknown_words(everything, query, view.for_model.pages.names)
+        everything = self.gateway.pages
+        visible = view.for_model.pages.names_in(everything)
+        return await self._indexes.unknown_words(everything.snapshot(ctx.protocol_version), query, visible)
 
     async def named(self, names: Iterable[str]) -> Mapping[str, ExposedTool]:
         """Return the tools with these public names that are not indexed.
@@ -190,8 +191,9 @@ class GatewaySearch:
         if self.shared is not None:
             hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
         else:
-            everything = self.gateway.pages.snapshot(ctx.protocol_version)
-            hits = await self._indexes.rank(everything, query, view.pages.names)
+            everything = self.gateway.pages
+            snapshot, visible = everything.snapshot(ctx.protocol_version), view.pages.names_in(everything)
+            hits = await self._indexes.rank(snapshot, query, visible)
         not_indexed: Mapping[str, ExposedTool] = {}
         absent = ""
         if delegated := view.delegated:

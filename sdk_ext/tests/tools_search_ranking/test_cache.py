@@ -119,6 +119,23 @@ async def test_a_large_catalog_is_searched_in_place_once_a_search_in_it_was_quic
     assert [thread == threading.get_ident() for thread in searching] == [False, stays, False]
 
 
+async def test_parts_are_searched_in_place_though_many_others_were() -> None:
+    searching: list[int] = []
+
+    class Noting(_Everything):
+        def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+            searching.append(threading.get_ident())
+            return super().search(query, visible=visible)
+
+    cache = IndexCache(lambda tools: Noting([tool.name for tool in tools]), max_concurrency=2)
+    catalog = CatalogSnapshot(_listing(300))
+    for hidden in list(catalog.tools)[:40]:
+        searching.clear()
+        for _ in range(3):
+            await cache.rank(catalog, "tool", frozenset(catalog.tools) - {hidden})
+        assert [thread == threading.get_ident() for thread in searching] == [False, True, True]
+
+
 async def test_searches_at_the_same_time_share_one_index(cache: IndexCache, ranker: Recording) -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
@@ -162,7 +179,7 @@ async def test_all_parts_of_a_catalog_share_one_index(cache: IndexCache, ranker:
     whole = CatalogSnapshot(_listing(4))
     found = await cache.rank(whole, "tool", frozenset({"tool_0", "tool_1", "tool_3", "elsewhere"}))
     assert [hit.name for hit in found] == ["tool_0", "tool_1", "tool_3"]
-    assert len(await cache.rank(whole, "tool", frozenset(whole.tools))) == 4
+    assert len(await cache.rank(whole, "tool", None)) == 4
     assert [len(indexed) for indexed in ranker.indexed] == [4]
 
 
