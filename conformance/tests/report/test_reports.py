@@ -487,11 +487,13 @@ def test_junit_counts_what_counts_against_the_target():
     assert "what happened \\u001b" in junit(run, report(run))
 
 
-def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
-    run = run_of(result("unverified"), profile="live")
-    tree = ElementTree.fromstring(junit(run, report(run)))  # noqa: S314 - our own
-    assert tree.get("failures") == "0"
-    assert [suite.get("skipped") for suite in tree] == ["1", "0", "1"]
+def test_junit_fails_nothing_that_could_not_be_verified_of_a_live_server_or_behind_a_rate_limit():
+    limited = run_of(result("unverified"))
+    limited.target["servers"][0]["rateLimit"] = {"refused": 3, "secondsWaited": 0, "lasting": True}
+    for run in (run_of(result("unverified"), profile="live"), limited):
+        tree = ElementTree.fromstring(junit(run, report(run)))  # noqa: S314 - our own
+        assert tree.get("failures") == "0"
+        assert [suite.get("skipped") for suite in tree] == ["1", "0", "1"]
 
 
 def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
