@@ -244,7 +244,7 @@ def _expect_own_cursors(session: Session) -> None:
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
     await _expect_empty_page_passed_between_full(bench)
-    read = _reading_anew(bench)
+    read = _reading_on_new_connections(bench)
     bench.require(await _expect_all_read(read, (0, 1)), ONE_PAGE)
     for sizes in ((1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
         await _expect_all_read(read, sizes)
@@ -253,10 +253,12 @@ async def empty_page_not_end(bench: ClientBench) -> None:
     if bench.options.one_shot:
         return
     if bench.cell.era == MODERN:
-        await _expect_all_read(_reading_anew(bench, _search_twice), (0, 1), **CACHEABLE)
-    await _expect_all_read(_reading_anew(bench, lambda session: session.search(_OTHER_QUERY, _MANY)), (0, 1, 0, 1))
+        await _expect_all_read(_reading_on_new_connections(bench, _search_twice), (0, 1), **CACHEABLE)
+    await _expect_all_read(
+        _reading_on_new_connections(bench, lambda session: session.search(_OTHER_QUERY, _MANY)), (0, 1, 0, 1)
+    )
     await bench.where_named(
-        "concurrent", lambda bench: _expect_all_read(_reading_anew(bench, _begin_and_await), (0, 1, 0, 1))
+        "concurrent", lambda bench: _expect_all_read(_reading_on_new_connections(bench, _begin_and_await), (0, 1, 0, 1))
     )
     invalid: JsonObject = {"description": "nameless"}
     for before in ([[invalid]], [TOOLS[:1], [invalid, invalid]]):
@@ -269,7 +271,7 @@ async def empty_page_not_end(bench: ClientBench) -> None:
         session.expect(right, "the client did not request the page after one without valid tools", case=case)
     searching = SwitchedSearch()
     async with bench.connected(Script(search=searching)) as session:
-        read_on = _reading_on(session, searching)
+        read_on = _reading_on_one_connection(session, searching)
         await _expect_all_read(read_on, (1, *(0,) * (_MANY_PAGES - 2), 1))
         await _expect_all_read_if_begun_again(read_on)
         # The last page is not empty.
@@ -282,7 +284,9 @@ _Read = Callable[[Search], Awaitable[tuple[Session, Outcome]]]
 """Has the client search a peer, and returns the outcome with every search that this took."""
 
 
-def _reading_anew(bench: ClientBench, search: Callable[[Session], Awaitable[Outcome]] | None = None) -> _Read:
+def _reading_on_new_connections(
+    bench: ClientBench, search: Callable[[Session], Awaitable[Outcome]] | None = None
+) -> _Read:
     """Return how the client reads pages on a connection of their own; by default, to find all tools."""
 
     async def read(pages: Search) -> tuple[Session, Outcome]:
@@ -293,7 +297,7 @@ def _reading_anew(bench: ClientBench, search: Callable[[Session], Awaitable[Outc
     return read
 
 
-def _reading_on(session: Session, searching: SwitchedSearch) -> _Read:
+def _reading_on_one_connection(session: Session, searching: SwitchedSearch) -> _Read:
     """Return how the client reads the pages of one search after the other on the same connection."""
 
     async def read(pages: Search) -> tuple[Session, Outcome]:
@@ -485,7 +489,7 @@ async def cursor_verbatim(bench: ClientBench) -> None:
             message = f"the server issued the cursors {json.dumps(issued)}, but the client sent {json.dumps(followed)}"
             right = followed[: len(issued)] == list(issued)
             if not right and followed == list(issued[: len(followed)]):
-                _, usual = await _reading_on(session, searching)(_pages((1,) * (len(issued) + 1)))
+                _, usual = await _reading_on_one_connection(session, searching)(_pages((1,) * (len(issued) + 1)))
                 pages = {str(exchange.params.get("cursor")) for exchange in usual.searches}  # each may be sent twice
                 right = len(pages) == len(followed) + 1  # the client never reads more pages
             session.expect(right, message, case=json.dumps(issued))
@@ -513,7 +517,7 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
             await session.search_all("fold a crane")
         case = f"the client sent the cursors {session.followed}"
         if all(cursor in session.followed for cursor in issued[:-1]):  # a client may send anything as a cursor
-            right = "" in session.followed or not await _reads(_reading_anew(bench), len(issued) + 1)
+            right = "" in session.followed or not await _reads(_reading_on_new_connections(bench), len(issued) + 1)
             bench.require(not right or bool(session.followed), ONE_PAGE, session.latest)
             session.expect(right, "the client took an empty nextCursor for the end of the search", case=case)
 
