@@ -17,6 +17,7 @@ from mcp_types import Tool
 from tools_search_hosts import SEPARATOR
 from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import UpdatableIndex, unknown_words
+from tools_search_ranking.hits import names_of
 
 from tools_search_client.found import FoundTool
 
@@ -118,7 +119,7 @@ class KnownTools:
         if servers is not None:
             own = (name for name, tool in self._tools.items() if tool.server in servers)
             among = {name for name in own if among is None or name in among}
-        return [self._tools[hit.name] for hit in self._hits(query, among)]
+        return [self._tools[name] for name in names_of(self._hits(query, among))]
 
     def found(self, query: str, limit: int, *, among: Collection[str] | None = None) -> tuple[FoundTool, ...]:
         """Return the best `limit` of the same tools, with why they were found."""

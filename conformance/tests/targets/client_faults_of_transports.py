@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import takewhile
@@ -158,10 +159,10 @@ class AnswerToNobodyTaken(Client):
         return response.get("id") is None or super().is_answer(request, response)
 
 
-class _EachField(HttpTransport):
+class _EachField(HttpTransport, ABC):
+    @abstractmethod
     def data_with(self, data: bytes, field: bytes, value: bytes) -> bytes:
         """Return the data of an event after another field."""
-        raise NotImplementedError
 
     def events(self, response: http.client.HTTPResponse) -> Iterator[Json]:
         name, data = b"", b""
