@@ -6,7 +6,7 @@ import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -18,6 +18,7 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, LiteralString
 from urllib.parse import parse_qs, urlsplit
@@ -780,6 +781,42 @@ async def test_a_search_does_not_wait_long_for_another_replica_that_writes(
     assert [found.tools[0].name for found in meanwhile] == ["kitchen__plain", "kitchen__fresh"]
     assert [found.ttl_ms for found in meanwhile] == [0, 0]
     assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
+async def test_a_replica_that_is_frozen_in_the_first_write_of_an_index_gives_way_to_the_next_one(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holds, continues = Event(), Event()
+
+    def frozen(connection: Any, catalog: str, entries: Iterable[ToolEntry]) -> int:
+        def frozen_entries() -> Iterator[ToolEntry]:
+            holds.set()
+            assert continues.wait(SECONDS)
+            yield from entries
+
+        return import_catalog(connection, catalog, entries if holds.is_set() else frozen_entries())
+
+    limited = shared_index._WAITING.replace("= '30s'", "= '300ms'")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(shared_index, "_WAITING", limited)
+    monkeypatch.setattr(shared_index, "import_catalog", frozen)
+    monkeypatch.setattr(shared_index, "_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(shared_index, "_REST_SECONDS", 0.1)
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "frozen", tmp_path, raw("growing", tmp_path)) as client:
+            with pytest.raises(MCPError):
+                await search_tools(client, "plain")
+            assert holds.is_set()
+            try:
+                other = sharing(database.address, database.address, "frozen", tmp_path, raw("growing", tmp_path))
+                found = None
+                async with other as next_one:
+                    while found is None:
+                        with suppress(MCPError):  # until the database has ended what the frozen one began
+                            found = await search_tools(next_one, "plain")
+            finally:
+                continues.set()
+    assert [tool.name for tool in found.tools] == ["kitchen__plain"]
 
 
 @pytest.mark.anyio

@@ -21,9 +21,10 @@ OPTIONS: Final[Mapping[str, Any]] = {
 
 WITHOUT_TIME_LIMITS: Final[LiteralString] = (
     "select set_config(name, '0', true) from pg_settings where name in "
-    "('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
+    "('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout') and source <> 'session'"
 )
-"""For a transaction that writes a whole catalog: the limits of a role are meant for requests."""
+"""For a transaction that writes a whole catalog: the limits of a role are meant for requests. Limits that the
+transaction has set itself remain."""
 
 MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 """For a transaction that builds indexes."""
