@@ -239,18 +239,23 @@ async def test_the_texts_of_a_server_are_bounded_together(
             assert not await found(client, "end")
 
 
-async def test_reading_is_given_up_after_its_time(
-    gateway_over: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_what_there_was_no_time_to_read_is_read_after_a_pause_and_nothing_is_read_again_before(
+    gateway_over: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(resource_texts, "_ALL_SECONDS", 2)
+    monkeypatch.setattr(resource_texts, "_ALL_SECONDS", 4)
+    monkeypatch.setattr(resource_texts, "_MAX_REST_SECONDS", 0.1)
+    monkeypatch.setattr(resource_texts, "_AGAIN_SECONDS", 1)
     resources = [resource("good:1"), *(resource(f"bad:{number}") for number in range(4)), resource("good:2")]
     faults = {f"bad:{number}": "mute" for number in range(4)}
-    texts = {"good:1": "zeppelins", "good:2": "zeppelins"}
+    texts = {"good:1": "zeppelins", "good:2": "airships"}
     with anyio.fail_after(60):
         async with gateway_over(resources=resources, texts=texts, faults=faults) as client:
             assert await found_in_the_end(client, "zeppelins") == ["good:1"]
-            while "reading took more than 2 s" not in caplog.text:
-                await found(client, "zeppelins")
+            assert await found(client, "airships") == []
+            assert await found_in_the_end(client, "airships") == ["good:2"]
+    assert "reading takes more than 4 s, and goes on later" in caplog.text
+    reads = [line.removeprefix("resources/read ") for line in requests(tmp_path) if line.startswith("resources/read")]
+    assert reads[: reads.index("good:2")].count("good:1") == 1
 
 
 @pytest.mark.parametrize("legacy", [True, False])

@@ -52,17 +52,17 @@ _READ_SECONDS: Final = 5
 """Time limit for one resource."""
 
 _ALL_SECONDS: Final = 60
-"""Time limit for one pass over all of a server's resources."""
+"""Time limit for one pass over a server's resources. The rest is read after a pause."""
 
 _AGAIN_SECONDS: Final = 600
-"""How often to read everything again, since contents can change without notice."""
+"""When to read everything again after all of it was read, since contents can change without notice."""
 
 _MAX_FOLLOWED: Final = 100
 """Maximum resources of a server to subscribe to: the first in its list. Servers may watch a file for each."""
 
 _REST_SHARE: Final = 10
-"""Minimum pause before updated resources are read again, as a multiple of the time that the last reading took, because
-each reading makes a connection."""
+"""Minimum pause before updated resources and the rest are read, as a multiple of the time that the last reading took,
+because each reading makes a connection."""
 
 _MAX_REST_SECONDS: Final = 60
 
@@ -160,15 +160,20 @@ class ResourceTexts:
                 for uri in self._updated:
                     self._read_as.pop(uri, None)
                 self._updated.clear()
-            await self._read_changed(listed)
-            self._has_read.set()
+            is_whole = await self._read_changed(listed)
             now = anyio.current_time()
             self._rests_until = max(self._rests_until, now + min(_REST_SHARE * (now - began), _MAX_REST_SECONDS))
-            deadline = min(self._rests_until if self._updated else math.inf, everything_at)
+            if is_whole:
+                self._has_read.set()
+            else:  # read the rest before anything is read again
+                everything_at = max(everything_at, now + _AGAIN_SECONDS)
+            goes_on = self._updated or not is_whole
+            deadline = min(self._rests_until if goes_on else math.inf, everything_at)
             with anyio.CancelScope(deadline=deadline) as self._pause:
                 await self._changed.wait()
 
-    async def _read_changed(self, listed: Mapping[str, Resource]) -> None:
+    async def _read_changed(self, listed: Mapping[str, Resource]) -> bool:
+        """Read what has not been read as it is listed now. Return whether there was enough time for all of it."""
         self._keep({uri: text for uri, text in self.texts.items() if uri in listed})
         self._read_as = {uri: was for uri, was in self._read_as.items() if listed.get(uri) == was}
         self._failures = {
@@ -176,7 +181,6 @@ class ResourceTexts:
         }
         readable = [uri for uri, resource in listed.items() if _may_have_text(resource)]
         wanted = deque(uri for uri in readable[:_MAX_RESOURCES] if uri not in self._read_as | self._failures)
-        self._at_once = _AT_ONCE
         losses, reason = 0, f"only {_MAX_ALL_CHARS} characters of a server are kept"
         with anyio.move_on_after(_ALL_SECONDS) as scope:
             while wanted:
@@ -197,8 +201,13 @@ class ResourceTexts:
                 why = f"it took more than {_READ_SECONDS} s" if self._is_late else ended
                 self._failures |= dict.fromkeys(self._reading, why)
                 losses += 1
-        reason = f"reading took more than {_ALL_SECONDS} s" if scope.cancelled_caught else reason
-        self._log_unread(readable, reason)
+        is_whole = not scope.cancelled_caught
+        if is_whole:
+            self._at_once = _AT_ONCE
+        self._log_unread(
+            readable, reason if is_whole else f"reading takes more than {_ALL_SECONDS} s, and goes on later"
+        )
+        return is_whole
 
     def _log_unread(self, readable: list[str], reason: str) -> None:
         """Log how many of the `readable` resources have no text, and why: `reason`, unless another one is known."""
