@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import anyio
 import httpx2
@@ -56,6 +56,8 @@ from tools_search_client.errors import (
     ServerUnavailableError,
     SignInError,
     UnauthorizedError,
+    require_choice,
+    require_functions,
     require_kind,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
@@ -139,6 +141,11 @@ class ConnectionOptions:
         require_kind("client_info", self.client_info, Implementation, NoneType, instead=instead)
         instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
         require_kind("auth", self.auth, httpx2.Auth, Callable, NoneType, instead=instead)
+        require_choice("era", self.era, get_args(EraChoice))
+        require_choice("log_level", self.log_level, get_args(LoggingLevel))
+        require_kind("follow_changes", self.follow_changes, bool, NoneType, instead="`True` or `False`")
+        callbacks = ("elicitation_callback", "sampling_callback", "list_roots_callback", "logging_callback")
+        require_functions(self, *callbacks, "message_handler")
 
     def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
         """Return these options, with unset ones taken from `otherwise`."""
