@@ -336,7 +336,7 @@ def _explained(error: ServerError | HostError, quoted: str) -> ServerError | Hos
 
 
 async def follow_changes(client: Client, changed: Callable[[str | None], None]) -> None:
-    """Keep a modern server's subscription open until cancelled; return if it announces or grants none.
+    """Keep a modern server subscribed to until cancelled, also after a restart; return if it announces or grants none.
 
     `changed` is called with the setting that changed (empty for tools), or with `None` if anything might have changed.
     """
@@ -346,16 +346,21 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
         for name in ("tools", "prompts", "resources")
         if (capability := getattr(offered, name)) is not None and capability.list_changed
     }
+    was_granted = False
     while followed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         try:
             async with client.listen(**followed) as subscription:
+                if was_granted:
+                    changed(None)  # what was read since the last one ended may have changed without notice
+                was_granted = True
                 async for event in subscription:
                     changed(_CHANGES.get(type(event)))
-            return
+            changed(None)
         except SubscriptionLost:
             changed(None)  # notifications since then were lost
-        except (MCPError, TimeoutError):  # it grants none: its lists are cached for as long as it states
-            return
+        except (MCPError, TimeoutError):
+            if not was_granted:  # it grants none: its lists are cached for as long as it states
+                return
         await anyio.sleep(_RELISTEN_SECONDS)
 
 
