@@ -9,8 +9,9 @@ else a server says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import tools_search_hosts as hosts
@@ -43,9 +44,9 @@ def refuse_single_name(argument: str, names: object) -> None:
 def require_kind(argument: str, value: object, *kinds: Any, instead: str) -> None:
     """Raise `LocalError` if `value` is of none of these kinds, with what to pass `instead`.
 
-    For arguments that are easily mistaken, such as a path where its content is expected.
+    For arguments that are easily mistaken, such as a path where its content is expected. To Python, `True` is an `int`.
     """
-    if not isinstance(value, kinds):
+    if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
         raise LocalError(f"`{argument}` is of type `{type(value).__name__}`, but must be {instead}")
 
 
@@ -53,6 +54,18 @@ def require_kinds(argument: str, values: Iterable[object], *kinds: type, instead
     """Do the same for each of some values."""
     for position, value in enumerate(values):
         require_kind(f"{argument}[{position}]", value, *kinds, instead=instead)
+
+
+def require_functions(options: DataclassInstance, *names: str) -> None:
+    """Do the same for those of some options that are set and have to be functions."""
+    for name in names:
+        require_kind(name, getattr(options, name), Callable, NoneType, instead="a function")
+
+
+def require_choice(argument: str, value: object, choices: Collection[str]) -> None:
+    """Raise `LocalError` if this is set and none of the choices."""
+    if value is not None and value not in choices:
+        raise LocalError(f"`{argument}` is {value!r}, but must be one of {', '.join(map(repr, choices))}")
 
 
 def require_seconds(argument: str, seconds: object, *, or_zero: bool = False) -> None:

@@ -6,6 +6,7 @@ primitive=RESOURCES)`.
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 MAX_ITEMS: Final = 200_000
 """Maximum number of definitions to read from one list."""
 
+_MAX_BYTES: Final = 128 * 1024 * 1024  # of a whole list as JSON, since items of any size can fill the memory
 _MAX_PAGES: Final = 10_000
 _NO_SEARCH: Final = (METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY)
 
@@ -183,20 +185,22 @@ async def list_definitions(
         MCPError: The first page failed.
     """
     definitions: dict[str, Definition] = {}
-    pages = count = 0
+    pages = count = size = 0
 
     async def read_page(cursor: str | None) -> str | None:
-        nonlocal pages, count
+        nonlocal pages, count, size
         params = {} if cursor is None else {"cursor": cursor}
         page = await raw_request(client, primitive.list_method, params, seconds=timeout)
         pages += 1
+        size += len(json.dumps(page))
         listed = page.get(primitive.member)
         for entry in cast("list[Any]", listed) if isinstance(listed, list) else []:
             count += 1
             if _is_valid(primitive, entry):
                 definitions.setdefault(entry[primitive.key], entry)
         following = page.get("nextCursor")
-        return following if isinstance(following, str) and count < MAX_ITEMS else None
+        is_full = count >= MAX_ITEMS or size >= _MAX_BYTES
+        return following if isinstance(following, str) and not is_full else None
 
     try:
         problem = await follow_cursors(read_page, _MAX_PAGES)
@@ -206,7 +210,7 @@ async def list_definitions(
         problem = str(error) if pages else ""
     if problem:
         logger.warning("%s is incomplete: %s", primitive.list_method, problem)
-    return definitions, not problem and count < MAX_ITEMS
+    return definitions, not problem and count < MAX_ITEMS and size < _MAX_BYTES
 
 
 def _is_valid(primitive: Primitive[Any], entry: object) -> bool:

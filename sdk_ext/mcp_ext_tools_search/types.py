@@ -30,7 +30,7 @@ WHITE_SPACE: Final = (
 
 def require_kind(argument: str, value: object, *kinds: Any, instead: str) -> None:
     """Raise `TypeError` for an argument that is of none of these kinds, with what to pass `instead`."""
-    if not isinstance(value, kinds):
+    if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
         raise TypeError(f"{argument} must be {instead}, not {type(value).__name__}")
 
 

@@ -108,6 +108,10 @@ class ServerEntry:
     always_allow: frozenset[str] = frozenset()
     """Own names of the tools that the operator lets a host call without asking; `*` means all."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.always_allow, str | list | tuple):
+            raise ValueError("`always_allow` must be a set of names")
+
     def allows(self, tool: str) -> bool:
         """Return whether the operator lets a host call the tool of this own name without asking its user."""
         return not self.always_allow.isdisjoint((tool, "*"))

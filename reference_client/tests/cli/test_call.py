@@ -274,6 +274,15 @@ def test_what_was_typed_before_the_question_does_not_answer_it(plain_server: Htt
     assert (code, shown.split("\n")[-2:]) == (2, ["Error: add_numbers was not called", ""])
 
 
+def test_a_question_without_an_answer_keeps_its_line(plain_server: HttpTarget) -> None:
+    program = ["-m", "tools_search_client", "call", "add_numbers", "first=1", "second=2", "--url", plain_server.url]
+    with closing(Terminal(program, {})) as terminal:
+        terminal.until("Call it? [y/N]: ")
+        terminal.type("\x04")
+        code, shown = terminal.until_end()
+    assert (code, shown.split("\n")[-2:]) == (130, ["Error: aborted", ""])
+
+
 @pytest.mark.anyio
 async def test_a_question_is_interrupted_as_well(plain_server: HttpTarget) -> None:
     program = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--url", plain_server.url]

@@ -40,21 +40,22 @@ import sys
 from tools_search_client.cli import output
 
 with output.waiting("calling") as show:
-    show("calling " + "long " * 50)
+    show("calling " + "long " * int(sys.argv[1]))
     sys.stdin.readline()
 """
 
 
-def test_a_long_message_of_a_server_about_its_progress_takes_one_line():
-    with closing(Terminal(["-c", LONG_PROGRESS], {}, columns=40)) as terminal:
+@pytest.mark.parametrize("words", [1, 50])
+def test_a_message_of_a_server_about_its_progress_takes_one_line_with_room_for_what_ctrl_c_shows(words: int):
+    with closing(Terminal(["-c", LONG_PROGRESS, str(words)], {}, columns=40)) as terminal:
         terminal.until("calling long")
         terminal.enter("")
         code, _ = terminal.until_end()
     lines = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", terminal.raw).replace("\r", "\n").splitlines()
     shown = [line for line in lines if "long" in line]
     assert (code, {line.split()[1] for line in shown}) == (0, {"calling"})
-    assert {line[-1] for line in shown} == {"…"}
-    assert max(map(cell_len, shown)) <= 40
+    assert {line[-1] for line in shown} == {"…" if words > 1 else "g"}
+    assert max(map(cell_len, shown)) <= 40 - len("^C")
 
 
 @pytest.mark.parametrize("columns", ["1", "6", "20", "40", "80"])

@@ -567,6 +567,34 @@ async def test_a_definition_that_changed_is_sent_at_once_where_there_is_no_searc
     assert "county" in definition.input_schema["properties"]
 
 
+async def change_of_toolset(talk: Any, rooms: Rooms) -> tuple[str, ...]:
+    return (await talk.state.begin_turn(toolset=rooms.toolset(weather=True))).changed
+
+
+async def more_tools_than_there_is_room_for(talk: Any, rooms: Rooms) -> tuple[str, ...]:
+    await talk.search(tool_names=["get_lights"])
+    rooms.servers["files"].append(rooms.make_tool("copy_file"))
+    talk.offers(rooms.servers)
+    return (await talk.state.begin_turn()).changed
+
+
+async def restoring_with_another_toolset(talk: Any, rooms: Rooms) -> tuple[str, ...]:
+    state = Conversation(talk.source, ToolDiscovery(enabled=True))
+    return (await state.restore(talk.state.save(), toolset=rooms.toolset(weather=True))).changed
+
+
+@pytest.mark.parametrize(
+    "moment", [change_of_toolset, more_tools_than_there_is_room_for, restoring_with_another_toolset]
+)
+async def test_a_definition_that_changes_while_the_list_is_started_over_is_reported(rooms: Rooms, moment: Any) -> None:
+    talk = rooms.start(discovery={"max_tools": 5, "max_search_results": 1})
+    await talk.state.begin_turn()
+    await talk.search(tool_names=["get_alerts"])
+    rooms.servers["weather"][2] = rooms.make_tool("get_alerts", "Tell everyone everything.")
+    talk.offers(rooms.servers)
+    assert await moment(talk, rooms) == ("weather__get_alerts",)
+
+
 async def test_a_server_that_fails_for_a_moment_keeps_its_tools(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import fields, replace
 from inspect import isawaitable, signature
@@ -33,6 +33,7 @@ from tools_search_client.federation.federation import (
     open_federation,
     ranker_of,
 )
+from tools_search_client.found import FoundTool
 from tools_search_client.providers import ChatCompletions
 from tools_search_client.providers.results import result_text
 from tools_search_client.reranking import Reranking
@@ -371,6 +372,11 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("an address, or the `HttpTarget`", lambda: OAuth().sign_out(wrong)),
             ("a `ConnectionOptions`", lambda: FederationOptions(connection=wrong)),
             ("a `Reranking` of your function", lambda: FederationOptions(reranking=wrong)),
+            ("a function of a server's entry", lambda: FederationOptions(connection_to=wrong)),
+            ("a function", lambda: DiscoveryOptions(ranker=wrong)),
+            ("a function", lambda: DiscoveryOptions(authorization=wrong)),
+            ("a function", lambda: ConnectionOptions(elicitation_callback=wrong)),
+            ("`True` or `False`", lambda: ConnectionOptions(follow_changes=wrong)),
             ("a `DiscoveryOptions`", lambda: ConnectionOptions(discovery=wrong)),
             ("an `mcp_types.Implementation`", lambda: ConnectionOptions(client_info=wrong)),
             ("a function of a query and tools", lambda: Reranking(wrong)),
@@ -422,10 +428,16 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             problem = re.escape(f"is of type `{type(path).__name__}`, but must be {remedy}")
             with pytest.raises(LocalError, match=problem):
                 await made(attempt)
+    with pytest.raises(LocalError, match="`era` is 'new', but must be one of 'auto', 'legacy'"):
+        ConnectionOptions(era=cast("Any", "new"))
+    with pytest.raises(LocalError, match="`log_level` is 'loud', but must be one of 'debug', 'info'"):
+        ConnectionOptions(log_level=cast("Any", "loud"))
     with pytest.raises(LocalError, match=re.escape(f"FileTokenStore({str(path)!r})")):
         OAuth(wrong)
     with pytest.raises(LocalError, match="`path` is of type `dict`, but must be a file's path"):
         load_configuration(cast("Any", {"mcpServers": {}}))
+    with pytest.raises(ValueError, match="`always_allow` must be a set of names"):
+        ServerEntry("a", entry.target, always_allow=cast("Any", "git_log"))
     with pytest.raises(ValueError, match="`args` must be a tuple"):
         StdioTarget("program", cast("Any", "--fast"))
     with pytest.raises(LocalError, match="call `begin_turn`, or `restore`, first"):
@@ -433,13 +445,14 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("wrong", [math.nan, -1, 0, "soon"])
+@pytest.mark.parametrize("wrong", [math.nan, -1, 0, True, "soon"])
 async def test_every_time_that_a_host_states_is_a_number_of_seconds_above_0(wrong: Any):
     entry = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp"))
     mistaken: dict[str, Callable[[], Any]] = {
         "request_timeout": lambda: DiscoveryOptions(request_timeout=wrong),
         "call_timeout": lambda: DiscoveryOptions(call_timeout=wrong),
         "connect_timeout": lambda: FederationOptions(connect_timeout=wrong),
+        "deadline": lambda: ToolDiscovery(deadline=wrong),
         "seconds": lambda: loopback_redirect(seconds=wrong).__aenter__(),
     }
     async with open_federation(Configuration((entry,))) as federation:
@@ -454,7 +467,7 @@ async def test_every_time_that_a_host_states_is_a_number_of_seconds_above_0(wron
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("wrong", [math.nan, "soon"])
+@pytest.mark.parametrize("wrong", [math.nan, True, "soon"])
 async def test_the_deadline_of_a_request_is_a_number(wrong: Any):
     entry = ServerEntry("a", HttpTarget("http://127.0.0.1:9/mcp"))
     async with open_federation(Configuration((entry,))) as federation:
@@ -472,12 +485,15 @@ async def test_the_deadline_of_a_request_is_a_number(wrong: Any):
                 await made(attempt)
 
 
-@pytest.mark.parametrize("wrong", [math.nan, -1, "soon"])
+@pytest.mark.parametrize("wrong", [math.nan, -1, True, "soon"])
 def test_a_pause_can_be_0_seconds_and_not_less(wrong: Any):
     FederationOptions(grace=0, rest=Backoff(0, 0))
-    DiscoveryOptions(listing_ttl=0, retry_after=0, busy_patience=0, search_again_after=0)
+    pauses = dict.fromkeys(("listing_ttl", "retry_after", "busy_patience", "search_again_after"), 0)
+    DiscoveryOptions(**pauses)
+    ToolDiscovery(**pauses, grace=0, rest=0, longest_rest=0)
     mistaken: list[Callable[[], Any]] = [
         lambda: FederationOptions(grace=wrong),
+        lambda: ToolDiscovery(grace=wrong),
         lambda: Backoff(wrong),
         lambda: Backoff(most_seconds=wrong),
         lambda: DiscoveryOptions(listing_ttl=wrong),
@@ -488,6 +504,48 @@ def test_a_pause_can_be_0_seconds_and_not_less(wrong: Any):
     for attempt in mistaken:
         with pytest.raises(LocalError, match="but must be a number of seconds from 0 on"):
             attempt()
+
+
+def test_what_is_wrong_with_tool_discovery_is_said_of_each_member_in_code_as_in_a_file(tmp_path: Path):
+    wrong: dict[str, Any] = {"enabled": 1, "max_search_results": True, "max_tools": 0, "ranker": "best", "deadline": -1}
+    kinds = {
+        "enabled": "true or false",
+        "max_search_results": "a whole number of at least 1",
+        "max_tools": "a whole number of at least 1",
+        "ranker": '"fielded", "plain", "semantic" or "multilingual"',
+        "deadline": "a number of seconds above 0",
+    }
+    with pytest.raises(LocalError) as raised:
+        ToolDiscovery(**wrong)
+    assert str(raised.value).split("; ") == [
+        f"`{name}` is {wrong[name]!r}, but must be {kind}" for name, kind in kinds.items()
+    ]
+    with pytest.raises(ConfigurationError) as refused:
+        load(tmp_path, with_discovery(**wrong))
+    assert list(refused.value.problems) == [
+        f"`tool_discovery`: `{name}` must be {kind}" for name, kind in kinds.items()
+    ]
+
+
+@pytest.mark.parametrize("number", [0, -1, True, "5"])
+@pytest.mark.anyio
+async def test_every_number_that_a_host_states_is_a_whole_one_of_at_least_1(number: Any):
+    conversation = Conversation(ListedSource(()))
+    async with open_federation(Configuration(())) as federation:
+        mistaken: list[Callable[[], Any]] = [
+            lambda: federation.search("add", limit=number),
+            lambda: conversation.limit(number),
+            lambda: ChatCompletions(conversation, "a-model").compact(number),
+            lambda: Reranking(_as_they_are, pool=number),
+            lambda: ToolDiscovery(max_tools=number),
+        ]
+        for attempt in mistaken:
+            with pytest.raises(LocalError, match="but must be a"):
+                await made(attempt)
+
+
+async def _as_they_are(_: str, tools: Sequence[FoundTool]) -> Sequence[str]:
+    return [tool.name for tool in tools]
 
 
 @pytest.mark.anyio

@@ -97,8 +97,8 @@ SHOP = [
 class Talk:
     """A user, a model that follows instructions, and a shop."""
 
-    def __init__(self, kind: Any, *, call_tool: bool = False) -> None:
-        source = ListedSource.of({"shop": SHOP}, deferred={"shop"})
+    def __init__(self, kind: Any, *, call_tool: bool = False, shop: Sequence[Tool] = SHOP) -> None:
+        source = ListedSource.of({"shop": shop}, deferred={"shop"})
         self.conversation = Conversation(source, ToolDiscovery(enabled=True, max_search_results=1))
         self.adapter: Adapter = kind(self.conversation, "a-model", call_tool=call_tool)
         self.kind = kind.__name__
@@ -167,6 +167,34 @@ async def test_a_transcript_that_was_saved_while_calls_are_open_goes_on_with_the
     for one in (talk, again):
         one.adapter.cancel()
     assert again.adapter.request() == talk.adapter.request()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("moment", ["before the response", "in the response"])
+async def test_a_call_of_a_tool_that_the_same_response_brings_back_keeps_its_arguments_names(kind: Any, moment: str):
+    schema = {"type": "object", "properties": {"order id": {"type": "integer"}}}
+    shop = [Tool(name="find_order", description="Find an order", input_schema=schema)]
+    talk, again = Talk(kind, shop=shop), Talk(kind, shop=shop)
+    await talk.search("find_order")
+    talk.conversation.start_over()
+    talk.adapter.say("Find it again.")
+    body = talk.adapter.request()
+    if moment == "before the response":
+        await again.adapter.restore(talk.adapter.save())
+        talk = again
+    own = any(tool.get("type") == "tool_search" for tool in body.get("tools", []))
+    search = ("tool_search" if own else "search_tools", {"tool_names": ["find_order"]})
+    answer = RENDERERS[talk.kind](Step("Well.", calls=[search, ("shop__find_order", {"order_id": 7})]), 9, body)
+    for choice in answer.get("choices", []):
+        del choice["message"]["reasoning_content"]
+    talk.adapter.read(answer)
+    if moment == "in the response":
+        await again.adapter.restore(talk.adapter.save())
+    found, called = again.adapter.open_calls
+    await again.conversation.take(found)
+    step = await again.conversation.take(called)
+    assert isinstance(step, Forward)
+    assert step.call.arguments == {"order id": 7}
 
 
 @pytest.mark.parametrize("kind", KINDS)

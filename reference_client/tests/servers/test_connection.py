@@ -15,21 +15,25 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import anyio
 import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from mcp import MCPError
+from mcp import Client, MCPError
+from mcp.client.subscriptions import SubscriptionLost, ToolsListChanged
 from mcp_types import (
     CONNECTION_CLOSED,
+    INTERNAL_ERROR,
     REQUEST_TIMEOUT,
     CallToolResult,
     JSONRPCMessage,
     JSONRPCRequest,
     JSONRPCResponse,
+    ServerCapabilities,
     TextContent,
+    ToolsCapability,
 )
 from tools_search_client.errors import (
     Challenge,
@@ -43,7 +47,7 @@ from tools_search_client.errors import (
 )
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import open_federation
-from tools_search_client.servers.connection import ConnectionOptions, open_server
+from tools_search_client.servers.connection import ConnectionOptions, follow_changes, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
 from tools_search_client.servers.server_tools import ServerTools
@@ -317,6 +321,39 @@ async def test_a_subscription_that_is_lost_means_that_changes_may_have_been_miss
     with anyio.fail_after(10):
         async with open_server(liar("hangs-up").target, on_change=changed.set):
             await changed.wait()
+
+
+@pytest.mark.parametrize("ending", [None, SubscriptionLost()], ids=["closed", "lost"])
+async def test_a_server_is_followed_again_after_a_restart_and_what_was_read_meanwhile_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, ending: Exception | None
+):
+    monkeypatch.setattr("tools_search_client.servers.connection._RELISTEN_SECONDS", 0)
+    heard: list[str | None] = []
+    granted = "granted"
+
+    class Restarting:
+        protocol_version = "2026-07-28"
+        server_capabilities = ServerCapabilities(tools=ToolsCapability(list_changed=True))
+        answers: Final = [granted, MCPError(INTERNAL_ERROR, "it is away"), granted, None]
+
+        @asynccontextmanager
+        async def listen(self, **_: bool) -> AsyncGenerator[AsyncGenerator[ToolsListChanged]]:
+            answer = self.answers.pop(0)
+            if answer is None:
+                over.cancel()
+                await anyio.sleep_forever()
+            if isinstance(answer, Exception):
+                raise answer
+            yield events()
+
+    async def events() -> AsyncGenerator[ToolsListChanged]:
+        yield ToolsListChanged()
+        if ending is not None:
+            raise ending
+
+    with anyio.fail_after(10), anyio.CancelScope() as over:
+        await follow_changes(cast("Client", Restarting()), heard.append)
+    assert heard == ["", None, None, "", None]
 
 
 async def test_a_server_that_grants_no_subscription_is_used_all_the_same(liar: Any):

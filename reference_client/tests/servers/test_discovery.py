@@ -350,6 +350,22 @@ async def test_answers_are_kept_as_long_as_the_server_allows(liar: Any):
     assert len(server.asked("tools/search")) == 3
 
 
+async def test_an_answer_of_megabytes_is_not_kept_so_that_many_cannot_fill_the_memory(liar: Any):
+    server = liar("huge-kept")
+    with anyio.fail_after(20):
+        async with open_server(server.target) as tools:
+            assert await tools.search("huge") == await tools.search("huge")
+    assert len(server.asked("tools/search")) == 2
+
+
+async def test_a_search_whose_pages_are_of_megabytes_ends_with_what_it_has(liar: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tools_search_client.servers.discovery.MAX_LIST_BYTES", 200)
+    server = liar("pages")
+    with anyio.fail_after(20):
+        async with open_server(server.target) as tools:
+            assert 1 <= len((await tools.search("make", limit=6)).tools) < 6
+
+
 async def test_answers_that_the_server_does_not_let_be_kept_are_asked_for_again(liar: Any, era: str):
     server = liar(era=era)
     with anyio.fail_after(10):

@@ -19,7 +19,7 @@ from rich.text import Text
 from tools_search_hosts.counts import number_of
 
 from tools_search_client.chat.keyboard import Keyboard
-from tools_search_client.cli.output import HOW_TO_ALLOW
+from tools_search_client.cli.output import HOW_TO_ALLOW, Waiting
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.conversation.state import Statistics
 from tools_search_client.providers.results import text_length
@@ -57,7 +57,7 @@ class Terminal:
     def waiting(self, what: str, /) -> Generator[None]:
         """Show a spinner on a terminal until the block ends or something else is shown."""
         if self._console.is_terminal:
-            self._status = self._console.status(Text(one_line(f"{what} …"), no_wrap=True, overflow="ellipsis"))
+            self._status = self._console.status(Waiting(one_line(f"{what} …")))
             self._status.start()
         try:
             yield

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.text import Text
 
 from tools_search_client.remedies import with_remedy
@@ -52,6 +53,11 @@ _HELP_WIDTH: Final = 78
 
 _GAP: Final = "  "
 _INDENT: Final = "    "
+
+_BESIDE: Final = len("⠋ ") + len("^C")
+"""What is on the line of a spinner's text: the spinner, and what a terminal adds when the user interrupts. If that
+continued on the next line, the text would stay.
+"""
 
 _SHORT_SECONDS: Final = 2
 _NOTE_SECONDS: Final = 10
@@ -189,19 +195,20 @@ def waiting(text: str) -> Generator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    shown = _Timed(text)
+    shown = Waiting(text)
     with console.status(shown):
         yield shown.update
 
 
-class _Timed:
-    """A text, with the seconds that have passed; Rich renders it several times a second."""
+class Waiting:
+    """A spinner's text, with the seconds that have passed; Rich renders it several times a second."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._started = monotonic()
 
     def update(self, news: str) -> None:
+        """Show another text from now on."""
         self._text = one_line(news)
 
     @property
@@ -212,11 +219,18 @@ class _Timed:
     def __str__(self) -> str:
         return self._text + self._duration
 
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Return the width of its text, so that Rich does not fill the line with blanks."""
+        return Measurement.get(console, options, self._line(options.max_width - _BESIDE))
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render one line of any message: several would scroll away what was there before."""
-        text, duration = Text(self._text), self._duration
-        text.truncate(max(1, options.max_width - len(duration)), overflow="ellipsis")
-        yield text + duration
+        yield self._line(options.max_width)
+
+    def _line(self, width: int) -> Text:
+        text, duration = Text(self._text, no_wrap=True), self._duration
+        text.truncate(max(1, width - len(duration)), overflow="ellipsis")
+        return text + duration
 
 
 @contextmanager
@@ -226,7 +240,7 @@ def working(text: str) -> Generator[Callable[[str], None]]:
     A terminal shows one live line; elsewhere, a line is written every ten seconds. The block gets a function that
     updates the progress text.
     """
-    console, shown, over = Console(stderr=True), _Timed(text), Event()
+    console, shown, over = Console(stderr=True), Waiting(text), Event()
 
     def follow() -> None:
         if over.wait(_SHORT_SECONDS):

@@ -76,11 +76,15 @@ def can_be_asked() -> bool:
 def interruptible_question() -> Generator[None]:
     """Let Ctrl-C interrupt a question that blocks the event loop.
 
-    What was typed before the question appeared is discarded, so that it cannot answer the question.
+    What was typed before the question appeared is discarded, so that it cannot answer the question. If there is no
+    answer, what follows is on another line.
     """
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
+    except Exception:  # for Click, Ctrl-C and Ctrl-D are exceptions
+        print(file=sys.stderr)  # noqa: T201
+        raise
     finally:
         signal.signal(signal.SIGINT, handler)

@@ -150,6 +150,8 @@ class LoadedTools:
         }
         state.gone.difference_update(now)
         state.gone.update(name for name in sent if name not in state.definitions)
+        for name in state.definitions:
+            self._follow(now.get(name))
         if toolset != begun_under or (state.most is not None and len(before) > state.most):
             self._begin()
             return failed
@@ -158,8 +160,6 @@ class LoadedTools:
             definition.serialized() for definition in before.values()
         ]
         state.prefix += not is_same
-        for name in state.definitions:
-            self._follow(now.get(name))
         self._add(tool.definition for tool in self.synthetic.values())
         if is_same and state.catalog.digest == digest:
             state.answered = answered  # `defer_all_but` cleared them, but the same tools can be found as before
@@ -345,6 +345,7 @@ class LoadedTools:
         first += [tool.definition for tool in self.synthetic.values()]
         first += [self._search_definition()] if self._offers_search else []
         state.prefix += 1
+        self._compare()  # what changed in this moment is reported although the old definition leaves
         state.definitions.clear()
         self._add(first)
         current = [offered.known.get(name) or tool for name, tool in state.discovered.items()]

@@ -170,7 +170,10 @@ class TurnStart:
     """Configuration problems for the operator."""
 
     changed: tuple[str, ...] = ()
-    """Loaded tools whose definitions changed, so that the user's earlier consent might no longer apply."""
+    """Loaded tools whose definitions changed, so that the user's earlier consent might no longer apply.
+
+    A tool that changed while it was not loaded is not among them: keep a lasting consent with the approved definition.
+    """
 
     fault: Exception | None = None
     """The exception from the host's `delegate`, or why its re-ranker's order was not used; the turn continues."""

@@ -17,12 +17,11 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_type_hints
 from urllib.parse import urlsplit
 
 import tools_search_hosts as hosts
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
 from tools_search_hosts import AskForInput, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.configuration import spelling_hints, with_canonical_names
 from tools_search_hosts.json_values import as_object
@@ -31,7 +30,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.errors import ConfigurationError, LocalError, require_kind, require_kinds
 from tools_search_client.found import FoundTool
-from tools_search_client.servers.discovery_options import SECONDS, ServerTimes
+from tools_search_client.servers.discovery_options import PAUSE, SECONDS, ServerTimes
 
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 
@@ -41,16 +40,16 @@ KNOWN_TOOL_LIMITS: Final[Mapping[str, int]] = {"openai": 128, "vscode": 128, "cu
 
 _Switch: TypeAlias = Annotated[bool, Field(description="true or false")]
 _Count: TypeAlias = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
-_Seconds: TypeAlias = Annotated[float, SECONDS]
+_Pause: TypeAlias = Annotated[float, PAUSE]
 _Confidence: TypeAlias = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1, such as 0.04")]
 
 
-@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True))
+@dataclasses.dataclass(frozen=True, slots=True)
 class ToolDiscovery(ServerTimes):
     """How tools are found and loaded on demand (`tool_discovery` in the file).
 
     Raises:
-        ValueError: A member has the wrong type or is out of range.
+        LocalError: A member has the wrong type or is out of range.
     """
 
     enabled: _Switch = False
@@ -102,18 +101,37 @@ class ToolDiscovery(ServerTimes):
     # The following are documented at `FederationOptions` and `ConnectionOptions`, those of `ServerTimes` at
     # `DiscoveryOptions`. In a server's entry, `startup_timeout_sec`, `tool_timeout_sec` or `timeout`, and `era` take
     # precedence.
-    grace: _Seconds = 3.0
-    rest: _Seconds = 5.0
-    longest_rest: _Seconds = 60.0
-    connect_timeout: _Seconds = 60.0
+    grace: _Pause = 3.0
+    rest: _Pause = 5.0
+    longest_rest: _Pause = 60.0
+    connect_timeout: Annotated[float, SECONDS] = 60.0
     era: Annotated[hosts.EraChoice, Field(description='"auto" or "legacy"')] = "auto"
     follow_changes: _Switch = True
 
+    def __post_init__(self) -> None:
+        own = {name: getattr(self, name) for name in _KINDS}
+        if wrong := [f"`{name}` is {own[name]!r}, but must be {kind}" for name, kind in _wrong_kinds(own).items()]:
+            raise LocalError("; ".join(wrong))
 
-_KINDS: Final[Mapping[str, str]] = {
-    name: member["description"] for name, member in TypeAdapter(ToolDiscovery).json_schema()["properties"].items()
+
+_READERS: Final[Mapping[str, TypeAdapter[Any]]] = {
+    name: TypeAdapter(kind, config=ConfigDict(strict=True))
+    for name, kind in get_type_hints(ToolDiscovery, include_extras=True).items()
 }
+
+_KINDS: Final[Mapping[str, str]] = {name: reader.json_schema()["description"] for name, reader in _READERS.items()}
 """The description of each kind of value, for error messages."""
+
+
+def _wrong_kinds(members: Mapping[str, Any]) -> dict[str, str]:
+    """Return those of these members of `tool_discovery` that are of another kind than they must be, with that kind."""
+    wrong: dict[str, str] = {}
+    for name in filter(members.__contains__, _KINDS):
+        try:
+            _READERS[name].validate_python(members[name])
+        except ValidationError:
+            wrong[name] = _KINDS[name]
+    return wrong
 
 
 def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
@@ -126,14 +144,10 @@ def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
         return ToolDiscovery()
     members, mistakes = with_canonical_names(cast("dict[str, Any]", stated), _KINDS)
     mistakes += spelling_hints(members, _KINDS)
-    discovery = ToolDiscovery()
-    try:
-        discovery = ToolDiscovery(**{name: members[name] for name in _KINDS if name in members})
-    except ValidationError as error:
-        wrong = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
-        mistakes += [f"`{name}` must be {_KINDS[name]}" for name in wrong]
+    wrong = _wrong_kinds(members)
+    mistakes += [f"`{name}` must be {kind}" for name, kind in wrong.items()]
     problems += [f"`tool_discovery`: {mistake}" for mistake in mistakes]
-    return discovery
+    return ToolDiscovery(**{name: members[name] for name in _KINDS if name in members and name not in wrong})
 
 
 def _read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:

@@ -133,6 +133,7 @@ class FederationOptions:
     def __post_init__(self) -> None:
         require_times(self, "deadline", "connect_timeout")
         require_times(self, "grace", or_zero=True)
+        require_kind("connection_to", self.connection_to, Callable, instead="a function of a server's entry")
         require_kind("rest", self.rest, Backoff, NoneType, instead="a `Backoff`")
         require_kind("connection", self.connection, ConnectionOptions, instead="a `ConnectionOptions`")
         require_kind("reranking", self.reranking, Reranking, NoneType, instead="a `Reranking` of your function")

@@ -178,8 +178,11 @@ class SentTools:
     # Saved and restored
 
     def saved(self) -> SavedSentTools:
-        """Return the saved form, with the tools in the list or the transcript."""
-        kept = {**self.listed, **self.shown}
+        """Return the saved form, with the tools in the list or the transcript, and those with renamed arguments.
+
+        The model can call the latter again by what it has read of them, once a search has brought them back.
+        """
+        kept = {name: tool for name, tool in self._sent.items() if tool.renamed} | self.listed | self.shown
         return SavedSentTools(
             names=self.names,
             sent={name: saved_definition(tool.definition) for name, tool in kept.items()},

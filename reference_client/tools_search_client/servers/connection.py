@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import anyio
 import httpx2
@@ -56,6 +56,8 @@ from tools_search_client.errors import (
     ServerUnavailableError,
     SignInError,
     UnauthorizedError,
+    require_choice,
+    require_functions,
     require_kind,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
@@ -139,6 +141,11 @@ class ConnectionOptions:
         require_kind("client_info", self.client_info, Implementation, NoneType, instead=instead)
         instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
         require_kind("auth", self.auth, httpx2.Auth, Callable, NoneType, instead=instead)
+        require_choice("era", self.era, get_args(EraChoice))
+        require_choice("log_level", self.log_level, get_args(LoggingLevel))
+        require_kind("follow_changes", self.follow_changes, bool, NoneType, instead="`True` or `False`")
+        callbacks = ("elicitation_callback", "sampling_callback", "list_roots_callback", "logging_callback")
+        require_functions(self, *callbacks, "message_handler")
 
     def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
         """Return these options, with unset ones taken from `otherwise`."""
@@ -329,7 +336,7 @@ def _explained(error: ServerError | HostError, quoted: str) -> ServerError | Hos
 
 
 async def follow_changes(client: Client, changed: Callable[[str | None], None]) -> None:
-    """Keep a modern server's subscription open until cancelled; return if it announces or grants none.
+    """Keep a modern server subscribed to until cancelled, also after a restart; return if it announces or grants none.
 
     `changed` is called with the setting that changed (empty for tools), or with `None` if anything might have changed.
     """
@@ -339,16 +346,21 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
         for name in ("tools", "prompts", "resources")
         if (capability := getattr(offered, name)) is not None and capability.list_changed
     }
+    was_granted = False
     while followed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         try:
             async with client.listen(**followed) as subscription:
+                if was_granted:
+                    changed(None)  # what was read since the last one ended may have changed without notice
+                was_granted = True
                 async for event in subscription:
                     changed(_CHANGES.get(type(event)))
-            return
+            changed(None)
         except SubscriptionLost:
             changed(None)  # notifications since then were lost
-        except (MCPError, TimeoutError):  # it grants none: its lists are cached for as long as it states
-            return
+        except (MCPError, TimeoutError):
+            if not was_granted:  # it grants none: its lists are cached for as long as it states
+                return
         await anyio.sleep(_RELISTEN_SECONDS)
 
 

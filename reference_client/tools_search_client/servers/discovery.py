@@ -6,7 +6,7 @@ Tools are found this way, and so are resources, resource templates and prompts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -42,7 +42,7 @@ from tools_search_client.errors import (
 from tools_search_client.found import Mode
 from tools_search_client.servers.cache import CacheScope, ExpiringCache
 from tools_search_client.servers.discovery_options import CompleteDiscoveryOptions
-from tools_search_client.servers.listing import Listing, complete_listing
+from tools_search_client.servers.listing import MAX_LIST_BYTES, Listing, complete_listing, size_of
 
 _LEGACY_CRASH: Final = 0
 """The Python SDK's error code for an unexpected exception in an extension handler on a legacy connection."""
@@ -54,6 +54,11 @@ _BROKEN: Final = frozenset({INTERNAL_ERROR, _LEGACY_CRASH})
 """Codes that mean a search failed; the draft leaves the reaction open.
 
 After a timeout, nothing is listed, because that would not make a slow server faster.
+"""
+
+_MAX_KEPT: Final = 256
+"""Maximum answers of searches to keep. A larger one than the others could be is not kept, so that all of them together
+take no more memory than one list can.
 """
 
 _LISTING: Final = "list"
@@ -73,7 +78,9 @@ _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
 class _Kept:
     """The cached state of a list. It is replaced when the list changes, so late answers go into the old one."""
 
-    answers: ExpiringCache[tuple[Any, ...]] = field(default_factory=ExpiringCache[tuple[Any, ...]])
+    answers: ExpiringCache[tuple[Any, ...]] = field(
+        default_factory=lambda: ExpiringCache[tuple[Any, ...]](capacity=_MAX_KEPT)
+    )
     """Search answers by query and limit."""
     listings: ExpiringCache[Listing[Any]] = field(default_factory=lambda: ExpiringCache[Listing[Any]](capacity=1))
     left_out: int = 0
@@ -196,13 +203,19 @@ class Discovery:
             raise kept.fault
         found = kept.answers.get((query, limit), partition=partition)
         if found is None:
+            sizes: list[int] = []
+
+            def is_enough(pages: Sequence[Any]) -> bool:
+                sizes[len(pages) - 1 :] = [size_of(pages[-1])]  # a search that starts over reads the first page again
+                return sum(sizes) > MAX_LIST_BYTES or len(self.primitive.by_key(*pages)) >= limit
+
             try:
                 async with self._deadline(self._options.request_timeout):
                     pages = await read_pages(
                         self._client,
                         query,
                         limit=limit,
-                        enough=lambda pages: len(self.primitive.by_key(*pages)) >= limit,
+                        enough=is_enough,
                         patience=self._options.busy_patience,
                         primitive=self.primitive,
                     )
@@ -213,7 +226,7 @@ class Discovery:
             ttl = min(page.ttl_ms for page in pages) / 1000
             scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
             is_whole = len(found) == limit or pages[-1].next_cursor is None
-            if is_whole:  # otherwise a later page failed, and might succeed next time
+            if is_whole and sum(sizes) <= MAX_LIST_BYTES // _MAX_KEPT:  # else, a later page failed, or it is too large
                 kept.answers.put((query, limit), found, ttl_seconds=ttl, scope=scope, partition=partition)
         self._kept.fault, self._kept.failures = None, 0  # not of `kept`: search works, even if the list has changed
         return found

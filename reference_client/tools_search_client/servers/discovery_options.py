@@ -10,16 +10,17 @@ from mcp_ext_tools_search.ranking import Ranker
 from pydantic import Field
 from tools_search_ranking import default_ranker
 
-from tools_search_client.errors import (
-    require_times,
-)
+from tools_search_client.errors import require_functions, require_times
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
+SECONDS: Final = Field(gt=0, description="a number of seconds above 0")
 """How a configuration states a time."""
+
+PAUSE: Final = Field(ge=0, description="a number of seconds from 0 on")
+"""How it states one that can be over at once."""
 
 
 def stated(options: DataclassInstance) -> dict[str, Any]:
@@ -32,15 +33,15 @@ def stated(options: DataclassInstance) -> dict[str, Any]:
 class ServerTimes:
     """The times of `DiscoveryOptions`, with their defaults. The annotations apply to a configuration."""
 
-    listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
+    listing_ttl: Annotated[float, PAUSE] = 30.0
     request_timeout: Annotated[float, SECONDS] = 30.0
 
     call_timeout: Annotated[float, SECONDS] = 120.0
     """As long as a person waits. A gateway times out earlier, so that it can report which server did not answer."""
 
-    retry_after: Annotated[float, SECONDS] = 1.0
-    busy_patience: Annotated[float, SECONDS] = 2.0
-    search_again_after: Annotated[float, SECONDS] = 300.0
+    retry_after: Annotated[float, PAUSE] = 1.0
+    busy_patience: Annotated[float, PAUSE] = 2.0
+    search_again_after: Annotated[float, PAUSE] = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ class DiscoveryOptions:
     """Returns the name of the current authorization. Answers that a server marks private are only reused for it."""
 
     def __post_init__(self) -> None:
+        require_functions(self, "ranker", "authorization")
         require_times(self, "request_timeout", "call_timeout")
         require_times(self, "listing_ttl", "retry_after", "busy_patience", "search_again_after", or_zero=True)
 

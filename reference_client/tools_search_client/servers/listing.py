@@ -40,7 +40,7 @@ _MAX_PAGES: Final = 1_000
 _MAX_OFFERS: Final = 10_000
 """Maximum prompts, resources or templates on one server; a longer list counts as endless."""
 
-_MAX_LIST_BYTES: Final = 8 * MAX_MESSAGE_BYTES
+MAX_LIST_BYTES: Final = 8 * MAX_MESSAGE_BYTES
 """Maximum size of all pages of a list: without it, a thousand pages could fill the host's memory."""
 
 
@@ -77,7 +77,7 @@ async def list_everything(
     *,
     max_pages: int = _MAX_PAGES,
     max_items: int = 100_000,
-    max_bytes: int = _MAX_LIST_BYTES,
+    max_bytes: int = MAX_LIST_BYTES,
     primitive: Primitive[Any] = TOOLS,
     items: dict[str, Any] | None = None,
 ) -> Listing[Any]:
@@ -114,7 +114,7 @@ async def list_everything(
         if result.next_cursor is not None and (count := len(items)) > max_items:
             items.clear()
             raise InvalidServerResultError(f"{primitive.list_method} has no end after {count} {primitive.member}")
-        if result.next_cursor is not None and (size := size + _size(result)) > max_bytes:
+        if result.next_cursor is not None and (size := size + size_of(result)) > max_bytes:
             items.clear()
             raise InvalidServerResultError(f"{primitive.list_method} has more than {mebibytes(max_bytes)}")
         return result.next_cursor
@@ -131,7 +131,8 @@ async def list_everything(
     )
 
 
-def _size(page: BaseModel) -> int:
+def size_of(page: BaseModel) -> int:
+    """Return the bytes of a page as JSON."""
     try:
         return len(to_json(page))
     except PydanticSerializationError:  # an unpaired surrogate, which a server in this process can return

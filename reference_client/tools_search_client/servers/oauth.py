@@ -147,7 +147,7 @@ class OAuth:
             registration if the authorization server accepts it.
 
     Raises:
-        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or `store` is a path.
+        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or `store` is no token store, such as a path.
     """
 
     def __init__(
@@ -160,9 +160,9 @@ class OAuth:
     ) -> None:
         if client_metadata_url is not None and not is_valid_client_metadata_url(client_metadata_url):
             raise LocalError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
-        if isinstance(store, str | PathLike):
+        if store is not None and not callable(getattr(store, "load", None)):
             raise LocalError(f"`store` must be a token store, such as `FileTokenStore({str(store)!r})`")
-        self.store = store or FileTokenStore()
+        self.store = FileTokenStore() if store is None else store
         self.client_name = client_name
         self.client = client
         self.client_metadata_url = client_metadata_url
