@@ -178,56 +178,55 @@ def search(
     With --explain, "rank" is the rank before merging: within its server's answer for a searched tool, among all listed
     tools for a listed one. --json also has the answer's "score", which cannot be compared across answers.
     """
-    from tools_search_ranking import FieldedRanker
-
-    from tools_search_client.found import FoundTool
-    from tools_search_client.known_tools import KnownTools
-
     options: dict[SearchedKind, bool] = {"resources": resources, "templates": templates, "prompts": prompts}
     kinds: list[SearchedKind] = [kind for kind, is_chosen in options.items() if is_chosen]
     if len(kinds) > 1:
         raise click.UsageError("Use only one of --resources, --templates and --prompts: a search finds one kind.")
-    kind = kinds[0] if kinds else None
-    hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
-    noun = "tool"
-    found: list[FoundItem[Any]] = []
-    if kind is None:
+    found: Sequence[FoundItem[Any]]
+    if kinds:
+        answer = search_offers(kinds[0], query, limit, selection)
+        found, noun = answer.items, kinds[0].removesuffix("s")
+    else:
+        hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
         most = max(limit, _OVERFETCH) if hides else limit
         answer = selection.ask(lambda servers: servers.search(query, limit=most))
         selection.seen.remember(answer.tools)
-        found += list(filter(selection.shows, answer.tools))[:limit]
-    else:
-        answer = search_offers(kind, query, limit, selection)
-        noun = kind.removesuffix("s")
-        found += answer.items
-    code = output.exit_code(answer.servers, found=bool(found))
+        found, noun = list(filter(selection.shows, answer.tools))[:limit], "tool"
     if as_json:
         ranked = [
             {"rank": rank, **output.item_json(noun, item), **output.hit_json(item)}
             for rank, item in enumerate(found, start=1)
         ]
         output.print_json({"query": query, "limit": limit, f"{noun}s": ranked} | output.servers_json(answer.servers))
-        return code
-    if found:
-        # No scores: even the best of the bad matches would have 1. A tool's name begins with its server's.
-        columns = ("by",) if kind is None else ("server", "by")
-        columns = ("server", "by", "rank") if explain else columns
-        rows: list[tuple[str, ...]] = []
-        for rank, item in enumerate(found, start=1):
-            cells = {"server": item.server or "-", "by": item.mode, "rank": str(item.own_rank or "-")}
-            shown = item.key if kind in ("resources", "templates") else item.name
-            rows.append((str(rank), shown, *(cells[name] for name in columns), " ".join(item.hit.matched or ()) or "-"))
-        output.print_table(("#", noun, *columns, "matched"), rows, [output.purpose(item.item) for item in found])
-        tools = [item for item in found if isinstance(item, FoundTool)]
-        if tools and (unknown := KnownTools(tools, FieldedRanker()).unknown_words(query)):
-            output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
-        output.note_nothing_found(answer.servers, noun)
-    output.note_fallbacks(answer.servers)
-    if shallow := [report.server or "the server" for report in answer.servers if report.contents is False]:
-        output.print_note(f"Searched only by name and description, not by content: {', '.join(shallow)}.")
-    output.note_troubles(answer.servers, noun)
-    return code
+        if found:
+            _print_found(query, found, noun, explain=explain)
+        else:
+            output.note_nothing_found(answer.servers, noun)
+        output.note_fallbacks(answer.servers)
+        if shallow := [report.server or "the server" for report in answer.servers if report.contents is False]:
+            output.print_note(f"Searched only by name and description, not by content: {', '.join(shallow)}.")
+        output.note_troubles(answer.servers, noun)
+    return output.exit_code(answer.servers, found=bool(found))
+
+
+def _print_found(query: str, found: Sequence[FoundItem[Any]], noun: str, *, explain: bool) -> None:
+    from tools_search_ranking import FieldedRanker
+
+    from tools_search_client.found import FoundTool
+    from tools_search_client.known_tools import KnownTools
+
+    # No scores: even the best of the bad matches would have 1. A tool's name begins with its server's.
+    columns = ("server", "by", "rank") if explain else ("by",) if noun == "tool" else ("server", "by")
+    rows: list[tuple[str, ...]] = []
+    for rank, item in enumerate(found, start=1):
+        cells = {"server": item.server or "-", "by": item.mode, "rank": str(item.own_rank or "-")}
+        shown = item.key if noun in ("resource", "template") else item.name
+        rows.append((str(rank), shown, *(cells[name] for name in columns), " ".join(item.hit.matched or ()) or "-"))
+    output.print_table(("#", noun, *columns, "matched"), rows, [output.purpose(item.item) for item in found])
+    tools = [item for item in found if isinstance(item, FoundTool)]
+    if tools and (unknown := KnownTools(tools, FieldedRanker()).unknown_words(query)):
+        output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
 
 
 @click.command(
