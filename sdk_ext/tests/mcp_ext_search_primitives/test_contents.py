@@ -165,6 +165,8 @@ async def test_content_that_changes_is_read_again_once_it_is_old_or_its_definiti
         described[0] = resource.description = "two"
         assert await found(client, "copy") == ["notes://today"]
         assert await found(client, "edition") == []
+        texts[0] = "third edition"
+        assert await found(client, "edition") == []
 
 
 async def test_content_is_read_again_at_the_next_search_once_the_server_has_announced_its_update(
@@ -493,8 +495,11 @@ async def test_only_the_first_characters_of_so_many_resources_are_kept() -> None
     assert {*read_resources} <= {f"a:{number}" for number in range(50)}
 
 
-async def test_what_nobody_asks_for_any_more_makes_room() -> None:
+async def test_what_nobody_asks_for_any_more_makes_room_and_what_every_search_asks_for_is_read_once() -> None:
+    reads = list[str]()
+
     async def read(uri: str) -> str | None:
+        reads.append(uri)
         return uri
 
     store = ContentStore(Contents(read=read, max_resources=10))
@@ -503,8 +508,9 @@ async def test_what_nobody_asks_for_any_more_makes_room() -> None:
     async with server.lifespan(server):
         every = {f"a:{number}": {"uri": f"a:{number}", "name": "x"} for number in range(200)}
         for start in range(0, 200, 10):
-            items = dict(itertools.islice(every.items(), start, start + 10))
+            items = {"a:0": every["a:0"], **dict(itertools.islice(every.items(), start + 1, start + 10))}
             assert {*(await store.read_of(items))} == {*items}
+        assert reads.count("a:0") == 1
         assert len(await store.read_of(every)) <= 30
 
 
