@@ -93,7 +93,7 @@ class TextIndex:
         scores = defaultdict[int, float](float)
         for term, weight in _weights(query):
             own = self._postings.get(term, ())
-            value = weight * self._idf(term) * (_K1 + 1)
+            value = weight * self._idf(term)
             for place, count in zip(own[::2], own[1::2], strict=True):
                 scores[place] += value * count / (count + self._norms[place])
         best = max(scores.values(), default=0.0)

@@ -75,8 +75,8 @@ class CursorKey:
     """
 
     def __init__(self, key: bytes | None = None, method: str = "tools/search") -> None:
-        require_kind("cursor_key", key, bytes, bytearray, type(None), instead="bytes, as from secrets.token_bytes(32)")
-        if key is not None and memoryview(key).nbytes < MIN_KEY_BYTES:
+        require_kind("cursor_key", key, bytes, type(None), instead="bytes, as from secrets.token_bytes(32)")
+        if key is not None and len(key) < MIN_KEY_BYTES:
             raise ValueError(
                 f"a cursor key needs at least {MIN_KEY_BYTES} bytes, not {len(key)}: "
                 f"make one with secrets.token_bytes({MIN_KEY_BYTES}) and give it to every replica"

@@ -70,7 +70,7 @@ _REASONS: Final = {
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
     """Return the first invalid member and the reason, without its value."""
-    first = error.errors(include_input=False, include_url=False)[0]
+    first = error.errors()[0]
     own = _REASONS.get(first["type"])
     reason = own.format(**first.get("ctx", {})) if own else first["msg"].removeprefix("Value error, ")
     return ".".join(map(str, first["loc"])), reason

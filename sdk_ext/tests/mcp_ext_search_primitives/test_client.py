@@ -330,11 +330,11 @@ async def test_a_server_without_the_extension_has_no_settings(offering: Offering
         assert len((await find(RESOURCES, client, "README.md", limit=1)).items) == 1  # of two with that name
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MAX_ITEMS", 20), ("_MAX_BYTES", 700)])
+@pytest.mark.parametrize(("bound", "most"), [("MAX_ITEMS", 20), ("_MAX_BYTES", 700), ("_MAX_PAGES", 2)])
 async def test_a_list_without_end_is_read_up_to_a_bound(
-    offering: Offering, connect: Connect, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    offering: Offering, connect: Connect, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    monkeypatch.setattr(f"mcp_ext_search_primitives.client.{limit}", most)
+    monkeypatch.setattr(f"mcp_ext_search_primitives.client.{bound}", most)
     resources = [{"uri": f"a:{number}", "name": "same"} for number in range(100)]
     async with connect(offering(resources=resources, page_size=10)) as client:
         definitions, is_whole = await list_definitions(RESOURCES, client)

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
@@ -164,6 +165,8 @@ async def test_content_that_changes_is_read_again_once_it_is_old_or_its_definiti
         described[0] = resource.description = "two"
         assert await found(client, "copy") == ["notes://today"]
         assert await found(client, "edition") == []
+        texts[0] = "third edition"
+        assert await found(client, "edition") == []
 
 
 async def test_content_is_read_again_at_the_next_search_once_the_server_has_announced_its_update(
@@ -223,7 +226,7 @@ async def test_an_update_during_a_read_has_the_content_read_once_more_for_the_se
         await goes_on.wait()
         return "first"
 
-    store = ContentStore(Contents(read=read, wait=5.0, subscriptions=bus))
+    store = ContentStore(Contents(read=read, wait=30, subscriptions=bus))
     server = Server[Any]("changing")
     store.attach(server, server)
     items, texts = {"a:b": {"uri": "a:b", "name": "x"}}, list[str]()
@@ -296,21 +299,27 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 async def test_threads_that_never_end_cost_no_search_its_wait_once_their_time_is_over(
     connect: Connect, later: Callable[[float], None]
 ) -> None:
-    over = threading.Event()
+    over, blocked = threading.Event(), threading.Semaphore(0)
 
     def block() -> str:
+        blocked.release()
         over.wait(60)
         return ""
 
+    def are_blocked() -> bool:
+        return all(blocked.acquire(timeout=10) for _ in range(8))  # all that are read at once
+
     mcp = handbook()
-    for number in range(10):  # more than are read at once
+    for number in range(10):
         mcp.add_resource(FunctionResource(uri=f"docs://stuck/{number}", name=f"stuck {number}", fn=block))
-    async with connect(searching(mcp, wait=1.0, seconds=5.0)) as client:
-        await found(client, "stuck")
+    async with connect(searching(mcp, wait=30, seconds=5.0)) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(found, client, "stuck")
+            assert await anyio.to_thread.run_sync(are_blocked)
+            tasks.cancel_scope.cancel()
         later(6)
-        with anyio.fail_after(10):
-            for _ in range(20):  # of which each would wait a second
-                assert "docs://stuck/7" in await found(client, "stuck")
+        with anyio.fail_after(10):  # a search that waits does so for 24 seconds
+            assert "docs://stuck/7" in await found(client, "stuck")
         over.set()
 
 
@@ -329,6 +338,51 @@ async def test_searches_wait_once_for_what_takes_long_to_read(connect: Connect, 
         with anyio.fail_after(10):
             for _ in range(20):  # of which each would wait for three seconds
                 assert "docs://slow/7" in await found(client, "slow 7")
+
+
+async def test_a_search_waits_for_what_is_new_however_long_others_have_waited_for_the_rest(
+    later: Callable[[float], None],
+) -> None:
+    goes_on = anyio.Event()
+
+    async def read(uri: str) -> str | None:
+        if uri == "a:new":
+            goes_on.set()
+        await goes_on.wait()
+        return uri
+
+    store = ContentStore(Contents(read=read, wait=30, seconds=600))
+    server = Server[Any]("growing")
+    store.attach(server, server)
+    items = {uri: {"uri": uri, "name": "x"} for uri in ("a:slow", "a:new")}
+    with anyio.fail_after(10):
+        async with server.lifespan(server):
+            with anyio.move_on_after(0.1):
+                await store.read_of({"a:slow": items["a:slow"]})
+            later(31)
+            assert {*(await store.read_of(items))} == {*items}
+
+
+async def test_while_much_is_unread_texts_are_added_when_there_are_twice_as_many() -> None:
+    allowed = anyio.Semaphore(0)
+
+    async def read(uri: str) -> str | None:
+        await allowed.acquire()
+        return uri
+
+    store = ContentStore(Contents(read=read, wait=0, seconds=600))
+    server = Server[Any]("large")
+    store.attach(server, server)
+    items = {f"a:{number}": {"uri": f"a:{number}", "name": "x"} for number in range(10)}
+    counts = list[int]()
+    with anyio.fail_after(10):
+        async with server.lifespan(server):
+            assert await store.read_of(items) == {}
+            for _ in items:
+                allowed.release()
+                await anyio.wait_all_tasks_blocked()
+                counts.append(len(await store.read_of(items)))
+    assert counts == [1, 2, 2, 4, 4, 4, 4, 8, 8, 10]
 
 
 async def test_what_was_wanted_long_ago_makes_room(later: Callable[[float], None]) -> None:
@@ -441,8 +495,11 @@ async def test_only_the_first_characters_of_so_many_resources_are_kept() -> None
     assert {*read_resources} <= {f"a:{number}" for number in range(50)}
 
 
-async def test_what_nobody_asks_for_any_more_makes_room() -> None:
+async def test_what_nobody_asks_for_any_more_makes_room_and_what_every_search_asks_for_is_read_once() -> None:
+    reads = list[str]()
+
     async def read(uri: str) -> str | None:
+        reads.append(uri)
         return uri
 
     store = ContentStore(Contents(read=read, max_resources=10))
@@ -451,8 +508,9 @@ async def test_what_nobody_asks_for_any_more_makes_room() -> None:
     async with server.lifespan(server):
         every = {f"a:{number}": {"uri": f"a:{number}", "name": "x"} for number in range(200)}
         for start in range(0, 200, 10):
-            items = dict(itertools.islice(every.items(), start, start + 10))
+            items = {"a:0": every["a:0"], **dict(itertools.islice(every.items(), start + 1, start + 10))}
             assert {*(await store.read_of(items))} == {*items}
+        assert reads.count("a:0") == 1
         assert len(await store.read_of(every)) <= 30
 
 
@@ -480,13 +538,15 @@ async def test_a_server_that_starts_again_reads_again() -> None:
     async def read(uri: str) -> str | None:
         return uri
 
-    store = ContentStore(Contents(read=read))
+    store = ContentStore(Contents(read=read, wait=30))
     server = Server[Any]("restarted")
     store.attach(server, server)
-    for name in ("one", "two"):
-        async with server.lifespan(server):
-            assert {*(await store.read_of({name: {"uri": name, "name": name}}))} == {name}
-    assert await store.read_of({"three": {"uri": "three", "name": "three"}}) == {}  # not running: no wait, and no text
+    with anyio.fail_after(10):
+        for name in ("one", "two"):
+            async with server.lifespan(server):
+                assert {*(await store.read_of({name: {"uri": name, "name": name}}))} == {name}
+        # Not running: no wait, and no text.
+        assert await store.read_of({"three": {"uri": "three", "name": "three"}}) == {}
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "5", True, float("nan")])
@@ -494,6 +554,7 @@ async def test_a_server_that_starts_again_reads_again() -> None:
     "bound", ["max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "wait", "max_age"]
 )
 def test_a_bound_is_a_positive_number(bound: str, wrong: Any) -> None:
+    replace(Contents(), **{bound: 1})
     if bound == "wait":
         replace(Contents(), wait=0)
         wrong = wrong or -0.1

@@ -63,7 +63,7 @@ def test_texts_of_random_letters_are_bounded_and_what_came_before_is_found(monke
     assert set(index.search("parcel")) == {"0"}
 
 
-def test_an_index_built_from_the_previous_one_splits_new_texts_only_and_finds_the_same(
+def test_an_index_built_from_the_previous_one_splits_new_texts_only_finds_the_same_and_leaves_it_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = random.Random(1)  # noqa: S311 - the same in every run
@@ -81,12 +81,14 @@ def test_an_index_built_from_the_previous_one_splits_new_texts_only_and_finds_th
         texts = {uri: text for uri, text in old.items() if rng.random() > 0.2}
         texts |= {str(rng.randrange(12)): " ".join(rng.choices(said, k=rng.randrange(8))) for _ in range(3)}
         split.clear()
+        before = {word: previous.search(word) for word in said}
         with monkeypatch.context() as patched:
             patched.setattr(text_index, "runs", recorded)
             index = TextIndex(texts, previous)
         same, gone = old.items() & texts.items(), old.items() - texts.items()
         touched = old.items() ^ texts.items() if len(gone) < len(same) else texts.items()
         assert set(split) == {text for _, text in touched}
+        assert {word: previous.search(word) for word in said} == before
         whole = TextIndex(texts)
         assert set(index.terms) == set(whole.terms)
         for query in (*said, "cat dog", "a parcel of the customer"):

@@ -67,6 +67,7 @@ def test_what_is_read_off_a_name_is_what_its_server_calls_the_tool(pair: tuple[s
 def test_a_name_that_is_valid_as_it_is_stays_as_it_is(server: str, tool: str) -> None:
     assert qualified_name(server, tool) == f"{server}__{tool}"
     assert qualified_name("", tool) == tool
+    assert own_name(server, f"{server}__{tool}") == own_name("", tool) == tool
 
 
 @given(PAIRS, st.sets(NAMES, max_size=5))

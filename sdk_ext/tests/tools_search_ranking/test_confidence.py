@@ -61,6 +61,12 @@ def test_a_request_without_a_word_that_says_anything_finds_what_the_floor_demand
     assert {hit.name for hit in index.search(query)} == demanded
 
 
+def test_without_a_least_confidence_numbers_are_found_wherever_they_are(make_tool: Callable[..., Tool]):
+    tools = [make_tool("report", schema={"type": "object", "properties": {"2024": {}}})]
+    assert [hit.name for hit in FieldedRanker()(tools).search("2024")] == ["report"]
+    assert not FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)(tools).search("2024")
+
+
 def test_words_of_a_script_without_spaces_are_not_judged(tools: list[Tool]):
     query = "明天上海的天气会怎么样"
     assert FieldedRanker(least_confidence=1.0)(tools).search(query)[0].name == "查询天气"
@@ -128,10 +134,13 @@ def test_a_catalog_larger_than_any_that_was_judged_counts_as_the_largest_of_thos
 
 def test_a_request_most_of_whose_telling_words_no_tool_knows_finds_nothing(tools: list[Tool]):
     mostly, wholly = (
-        "resurrect the mummified pharaoh, my favorite appliance",
+        "does napoleon switch horses",  # which is as likely to be served as what is found below
         "resurrect a mummified pharaoh and show the text",
     )
     for query in (mostly, wholly):
         assert FieldedRanker()(tools).search(query)
         assert not FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)(tools).search(query)
+    for found in ("send the pharaoh his invoice", "switch horses", "pharaoh papyrus charge"):
+        assert default_ranker()(tools).search(found)
+    assert not default_ranker(least_confidence=0.9)(tools).search("pharaoh papyrus charge")
     assert default_ranker()(tools).search("send the pharaoh his invoice")[0].name == "send_invoice"

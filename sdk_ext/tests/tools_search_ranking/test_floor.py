@@ -55,12 +55,13 @@ def test_control_characters_around_a_name_are_no_white_space(tools: Sequence[Too
 
 
 def test_a_name_that_is_the_query_as_it_stands_goes_before_one_without_its_white_space(make_tool: Callable[..., Tool]):
-    tools = [make_tool(name, "Prints.") for name in ("print", " print ", "print ")]
+    tools = [make_tool(name, "Prints.") for name in ("print", " print ", "print ", "?!")]
     for ranker in (FieldedRanker(), floored(SimpleRanker()), floored(_ranker())):
         index = ranker(tools)
         for query, name in ((" print ", " print "), ("print ", "print "), ("  print ", "print"), ("print", "print")):
             assert index.search(query)[0].name == name
         assert index.search(" print ", visible={"print", "print "})[0].name == "print"
+        assert [hit.name for hit in index.search("?!", visible={"?!"})] == ["?!"]
 
 
 def test_letter_case_tells_names_apart(tools: Sequence[Tool]):
@@ -142,6 +143,16 @@ def test_each_term_of_a_name_a_title_or_a_description_finds_its_tool_though_the_
     index = FieldedRanker(least_confidence=1.0)(tools)
     for term in set(terms(text)):
         assert {hit.name for hit in index.search(term)} == {"described", text, "titled"}
+        assert [hit.name for hit in index.search(term, visible={"titled"})] == ["titled"]
+
+
+def test_tools_whose_term_the_ranking_does_not_read_follow_its_last_hit_with_its_score(make_tool: Callable[..., Tool]):
+    unread = "x " * 20_000 + "last"
+    tools = [make_tool("last"), make_tool("read", "The last one."), make_tool("far", unread), make_tool("away", unread)]
+    hits = FieldedRanker()(tools).search("last")
+    assert [hit.name for hit in hits] == ["last", "read", "away", "far"]
+    assert hits[0].score > hits[1].score
+    assert {(hit.score, hit.matched) for hit in hits[1:]} == {(hits[1].score, ("description",))}
 
 
 @given(texts=st.lists(_TEXT, min_size=1, max_size=4), query=_TEXT, cased=st.sampled_from([str, str.upper, str.title]))

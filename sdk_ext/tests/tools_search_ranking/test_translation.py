@@ -14,7 +14,7 @@ from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.ranking.language import STOP_WORDS, runs, stem
 from mcp_ext_tools_search.ranking.query import MAX_QUERY_LENGTH, Request, read
 from mcp_types import Tool
-from tools_search_ranking import translation
+from tools_search_ranking import default_ranker, translation
 from tools_search_ranking.translation import in_english, senses_of
 
 FOLDER = Path(translation.__file__).with_name("languages")
@@ -31,9 +31,8 @@ TOOLS = [
     ("convert_currency", "Convert an amount of money to another currency."),
     ("search_flights", "Search for flights between two airports."),
 ]
-INDEX = SimpleRanker(in_english)(
-    [Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in TOOLS],
-)
+DEFINITIONS = [Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in TOOLS]
+INDEX = SimpleRanker(in_english)(DEFINITIONS)
 
 
 def read_query(query: str) -> Request:
@@ -67,6 +66,7 @@ def first(query: str) -> str | None:
 )
 def test_a_request_in_another_language_finds_the_tool_by_words(query: str, expected: str):
     assert first(query) == expected
+    assert default_ranker()(DEFINITIONS).search(query)[0].name == expected  # whose words it knows, so it is confident
 
 
 def test_a_compound_says_what_its_parts_say():

@@ -96,6 +96,7 @@ async def test_a_mistake_of_our_own_is_not_sent(
     async with connect(lying({"tools": []})) as client:
         with pytest.raises(InvalidSearchRequestError, match=words) as mistake:
             await search_tools(client, query, **optional)
+    assert str(mistake.value) == f"not sent: {mistake.value.reason}"
     assert isinstance(mistake.value, ValueError)
     assert isinstance(mistake.value, ToolsSearchError)
 
@@ -123,7 +124,7 @@ async def test_an_unusable_result_is_refused_with_its_place(
     async with connect(lying(answer)) as client:
         with pytest.raises(InvalidSearchResultError, match=words) as lie:
             await search_tools(client, "invoice")
-        assert lie.value.reason
+        assert str(lie.value) == f"the server answered a search with an unusable result: {lie.value.reason}"
         assert isinstance(lie.value, ToolsSearchError)
         assert (await client.list_tools()).tools == []
 
