@@ -131,6 +131,24 @@ required_arguments_first = _wrong_prompts(
         else item
     )
 )
+
+
+def _arguments_changed(change: Callable[[list[Json]], list[Json]]) -> type[Fault]:
+    return _wrong_prompts(
+        lambda item: {**item, "arguments": change(item["arguments"])} if "arguments" in item else item
+    )
+
+
+fourth_argument_lost = _arguments_changed(lambda arguments: arguments[:3])
+arguments_blind_to_case = _arguments_changed(
+    lambda arguments: list({argument["name"].lower(): argument for argument in reversed(arguments)}.values())[::-1]
+)
+arguments_trimmed = _arguments_changed(
+    lambda arguments: [
+        {name: value.strip() if isinstance(value, str) else value for name, value in argument.items()}
+        for argument in arguments
+    ]
+)
 empty_arguments_lost = _wrong_prompts(lambda item: item if item.get("arguments") else without(item, "arguments"))
 empty_mime_types_lost = _wrong_resources(lambda item: item if item.get("mimeType") else without(item, "mimeType"))
 prompts_with_schemas = _wrong_prompts(lambda item: {**item, "inputSchema": {"type": "object"}})
@@ -144,6 +162,21 @@ class LegacyTemplatesUntyped(Fault):
             return outcome
         kept = [without(item, "mimeType") for item in outcome["result"]["resourceTemplates"]]
         return {"result": {**outcome["result"], "resourceTemplates": kept}}
+
+
+class ResourcesUntypedOverHttp(Fault):
+    """Leaves out the media types of found resources for modern clients over HTTP alone."""
+
+    over_http = False
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        self.over_http = True
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "resources/search" or not self.over_http or "result" not in outcome:
+            return outcome
+        kept = [without(item, "mimeType") for item in outcome["result"]["resources"]]
+        return {"result": {**outcome["result"], "resources": kept}}
 
 
 class LegacyPromptsScoredInPercent(Fault):
@@ -298,6 +331,37 @@ class ContentsOfOthersSearched(Fault):
     """Searches what its caller cannot read."""
 
     searches_unreadable = True
+
+
+def _last_lost_after_refusals(refused: str, lost: str) -> type[Fault]:
+    """Make a fault that finds one item fewer by a method, for good, once another search was refused."""
+    name = MEMBERS[lost]
+
+    class LastLost(Fault):
+        refused_any = False
+
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            self.refused_any |= method == refused and "error" in outcome
+            if method != lost or not self.refused_any or "result" not in outcome or "nextCursor" in outcome["result"]:
+                return outcome
+            return {"result": {**outcome["result"], name: outcome["result"][name][:-1]}}
+
+    return LastLost
+
+
+refused_templates_lose_a_template = _last_lost_after_refusals(
+    "resources/templates/search", "resources/templates/search"
+)
+refused_prompts_lose_a_resource = _last_lost_after_refusals("prompts/search", "resources/search")
+
+
+class UndeclaredResourcesLoseAPrompt(_last_lost_after_refusals("resources/search", "prompts/search")):
+    """Changes prompts only after a search for resources that the client must not send."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "resources/search" and member(outcome, "error").get("code") != -32021:
+            return outcome
+        return super().response(method, params, era, outcome)
 
 
 class UnlistedUnreadable(Advertising):
