@@ -333,35 +333,29 @@ class ContentsOfOthersSearched(Fault):
     searches_unreadable = True
 
 
-def _last_lost_after_refusals(refused: str, lost: str) -> type[Fault]:
-    """Make a fault that finds one item fewer by a method, for good, once another search was refused."""
-    name = MEMBERS[lost]
+def _exchanged_after_refusals(refused: str, changed: str, code: int = -32602) -> type[Fault]:
+    """Make a fault that confuses the order of two items of a method, for good, once another search was refused."""
+    name = MEMBERS[changed]
+    key = _KEYS.get(name, "name")
 
-    class LastLost(Fault):
+    class Exchanged(Fault):
         refused_any = False
 
         def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-            self.refused_any |= method == refused and "error" in outcome
-            if method != lost or not self.refused_any or "result" not in outcome or "nextCursor" in outcome["result"]:
+            self.refused_any |= method == refused and member(outcome, "error").get("code") == code
+            two: list[Json] = served_catalog().get(name, [])[:2]
+            both = all(str(params.get("query")) in json.dumps(item).lower() for item in two)
+            if method != changed or not self.refused_any or not both or len(two) < 2 or "result" not in outcome:
                 return outcome
-            return {"result": {**outcome["result"], name: outcome["result"][name][:-1]}}
+            other = {two[0][key]: two[1], two[1][key]: two[0]}
+            items = [other.get(item[key], item) for item in outcome["result"][name]]
+            return {"result": {**outcome["result"], name: items}}
 
-    return LastLost
-
-
-refused_templates_lose_a_template = _last_lost_after_refusals(
-    "resources/templates/search", "resources/templates/search"
-)
-refused_prompts_lose_a_resource = _last_lost_after_refusals("prompts/search", "resources/search")
+    return Exchanged
 
 
-class UndeclaredResourcesLoseAPrompt(_last_lost_after_refusals("resources/search", "prompts/search")):
-    """Changes prompts only after a search for resources that the client must not send."""
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == "resources/search" and member(outcome, "error").get("code") != -32021:
-            return outcome
-        return super().response(method, params, era, outcome)
+refused_prompts_exchange_resources = _exchanged_after_refusals("prompts/search", "resources/search")
+undeclared_resources_exchange_prompts = _exchanged_after_refusals("resources/search", "prompts/search", -32021)
 
 
 class UnlistedUnreadable(Advertising):
