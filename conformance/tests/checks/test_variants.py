@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 from tools_search_conformance import catalogs
-from tools_search_conformance.catalogs import document, made_tool, place
+from tools_search_conformance.catalogs import WORDS, document, made_tool, place
 from tools_search_conformance.model import Run
 from tools_search_conformance.report.verdict import exit_status, target_text
 from tools_search_conformance.wire.codec import JsonObject
@@ -53,9 +53,9 @@ def require_green(run: Run, eras: Sequence[Era]) -> None:
     assert exit_status(run) == 0
 
 
-def serving(tools: Sequence[JsonObject], folder: Path) -> dict[str, str]:
-    """Return the variable by which a server has these tools."""
-    place("own", document(tools), folder)
+def serving(tools: Sequence[JsonObject], folder: Path, **more: Sequence[JsonObject]) -> dict[str, str]:
+    """Return the variable by which a server has these tools, and `more` lists."""
+    place("own", document(tools, **more), folder)
     return {"TOOLS_SEARCH_CATALOG": str(folder / "own.json")}
 
 
@@ -271,6 +271,14 @@ async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies
         "all-terms-match", "pages-complete", "cursor-forged", argv=target("miniature"), profile="live", env=variable
     )
     assert [(r.status, r.message) for r in run.results if r.status != "pass"] == []
+
+
+async def test_a_server_whose_uris_are_all_longer_than_a_query_is_judged(target: Command, judge: Judge, tmp_path: Path):
+    resources = [{"uri": f"made://{'x' * 2000}/{word}", "name": word, "description": "Long."} for word in WORDS]
+    variable = serving([made_tool(word) for word in WORDS], tmp_path, resources=resources)
+    over_http = target("miniature", "--http")
+    run = await judge("search-unlisted", "exact-uri-first", http_argv=over_http, profile="live", env=variable)
+    assert [(r.check, r.message) for r in run.results if r.status not in {"pass", "skip"}] == []
 
 
 async def test_a_server_each_of_whose_terms_is_in_several_tools_is_judged(

@@ -141,6 +141,8 @@ def test_a_client_may_stop_after_any_number_of_pages(run: Run, target: Command, 
         ("asks-twice-for-each-page", "cursor-verbatim", "pass"),
         ("asks-twice-for-each-of-five-pages", "cursor-verbatim", "pass"),
         ("asks-twice-for-each-of-five-pages", "last-page-ends", "pass"),
+        ("asks-twice-for-each-page", "last-page-ends", "pass"),
+        ("asks-twice-for-each-first-page", "last-page-ends", "pass"),
         ("asks-twice-for-each-first-page", "refused-cursor-once", "pass"),
     ],
 )

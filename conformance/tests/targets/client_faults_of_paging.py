@@ -576,6 +576,11 @@ class BlankCursorEnds(Client):
         return super().is_last(page) or (page["nextCursor"] != "" and not page["nextCursor"].strip())
 
 
+class CursorThatSaysSoEnds(Client):
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or page["nextCursor"] in {"end", "none", "false", "undefined", "-1", "None"}
+
+
 class CircleByBeginnings(Client):
     """Takes a cursor for one that it followed before if both begin alike."""
 

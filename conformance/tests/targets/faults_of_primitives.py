@@ -131,6 +131,24 @@ required_arguments_first = _wrong_prompts(
         else item
     )
 )
+
+
+def _arguments_changed(change: Callable[[list[Json]], list[Json]]) -> type[Fault]:
+    return _wrong_prompts(
+        lambda item: {**item, "arguments": change(item["arguments"])} if "arguments" in item else item
+    )
+
+
+fourth_argument_lost = _arguments_changed(lambda arguments: arguments[:3])
+arguments_blind_to_case = _arguments_changed(
+    lambda arguments: list({argument["name"].lower(): argument for argument in reversed(arguments)}.values())[::-1]
+)
+arguments_trimmed = _arguments_changed(
+    lambda arguments: [
+        {name: value.strip() if isinstance(value, str) else value for name, value in argument.items()}
+        for argument in arguments
+    ]
+)
 empty_arguments_lost = _wrong_prompts(lambda item: item if item.get("arguments") else without(item, "arguments"))
 empty_mime_types_lost = _wrong_resources(lambda item: item if item.get("mimeType") else without(item, "mimeType"))
 prompts_with_schemas = _wrong_prompts(lambda item: {**item, "inputSchema": {"type": "object"}})
@@ -144,6 +162,21 @@ class LegacyTemplatesUntyped(Fault):
             return outcome
         kept = [without(item, "mimeType") for item in outcome["result"]["resourceTemplates"]]
         return {"result": {**outcome["result"], "resourceTemplates": kept}}
+
+
+class ResourcesUntypedOverHttp(Fault):
+    """Leaves out the media types of found resources for modern clients over HTTP alone."""
+
+    over_http = False
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        self.over_http = True
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "resources/search" or not self.over_http or "result" not in outcome:
+            return outcome
+        kept = [without(item, "mimeType") for item in outcome["result"]["resources"]]
+        return {"result": {**outcome["result"], "resources": kept}}
 
 
 class LegacyPromptsScoredInPercent(Fault):
@@ -298,6 +331,31 @@ class ContentsOfOthersSearched(Fault):
     """Searches what its caller cannot read."""
 
     searches_unreadable = True
+
+
+def _exchanged_after_refusals(refused: str, changed: str, code: int = -32602) -> type[Fault]:
+    """Make a fault that confuses the order of two items of a method, for good, once another search was refused."""
+    name = MEMBERS[changed]
+    key = _KEYS.get(name, "name")
+
+    class Exchanged(Fault):
+        refused_any = False
+
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            self.refused_any |= method == refused and member(outcome, "error").get("code") == code
+            two: list[Json] = served_catalog().get(name, [])[:2]
+            both = all(str(params.get("query")) in json.dumps(item).lower() for item in two)
+            if method != changed or not self.refused_any or not both or len(two) < 2 or "result" not in outcome:
+                return outcome
+            other = {two[0][key]: two[1], two[1][key]: two[0]}
+            items = [other.get(item[key], item) for item in outcome["result"][name]]
+            return {"result": {**outcome["result"], name: items}}
+
+    return Exchanged
+
+
+refused_prompts_exchange_resources = _exchanged_after_refusals("prompts/search", "resources/search")
+undeclared_resources_exchange_prompts = _exchanged_after_refusals("resources/search", "prompts/search", -32021)
 
 
 class UnlistedUnreadable(Advertising):

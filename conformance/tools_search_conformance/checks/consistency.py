@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
 from tools_search_conformance.target.list_bench import INVALID_PARAMS, until
-from tools_search_conformance.target.pages import Listing, Page, Survey, bare, read_page
+from tools_search_conformance.target.pages import Listing, Page, Survey, Walk, bare, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     METHODS_OF_RESOURCES,
@@ -46,6 +47,7 @@ _REFUSALS: Final = 24
 _FEWER_REFUSALS: Final = 8
 _MANY_REFUSALS: Final = 280
 """Enough to fill a pool of 64 places by each of four kinds of invalid searches."""
+_PAGES_COMPARED: Final = 2
 _SECOND: Final = 1.1
 
 
@@ -348,8 +350,8 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
 @server_check(
     title="A refused request changes no other answer",
     sends="On a new connection, `tools/list`, a first page, a page without a limit, and `tools/list` again; many"
-    " invalid searches; then the same requests again, and the second page. The same after an invalid search by each"
-    " other method.",
+    " invalid searches; then the same requests again, and the second page. A search and the list of each method, before"
+    " any refusal and after an invalid and an undeclared search by each.",
     passes="The same listing and pages; the cursor of the first page is still honored, unless another of that age is"
     " refused without invalid searches before it; the server does not stay too busy to search.",
     methods=EVERY_METHOD,
@@ -365,6 +367,8 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             if other.cell.era == MODERN and number < _REFUSALS:
                 await other.server.search(good, capabilities=UNDECLARED)
 
+        # What the first refusal by any method changes shows only in comparison with what was answered before it.
+        before = await _answers(other, [bench, *bench.others_served] if bench.primitive is TOOLS else [])
         issued = anyio.current_time()
         await other.server.ask(other.list_method, {})  # a server may find nothing before; see search-unlisted
         first = await other.server.page(query, limit=1)
@@ -394,17 +398,63 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         )
         other.expect(kept, later.exchange, message)
         await _expect_next_unchanged(other, [other.searching(each.primitive) for each in bench.others_served])
-        wide = [await other.server.page(query, limit=await other.server.large_limit()) for _ in range(2)]
-        for each in bench.others_served if wide[0].keys == wide[1].keys else ():
-            by = other.searching(each.primitive)
-            before, again = [await by.server.listing() for _ in range(2)]
-            await by.server.search({"query": ""})
-            await _expect_listing_kept(by, before, again, f"after a refused {by.method}")
-            repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
-            message = (
-                f"a search returned {wide[0].keys[:5]} before a refused {each.method} and {repeated.keys[:5]} after it"
-            )
-            other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
+        await _expect_unchanged_by_each(before)
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What a method, and its list, answered twice before any refusal."""
+
+    bench: Bench
+    walks: Sequence[Walk]
+    listings: tuple[Listing, Listing]
+
+    @property
+    def params(self) -> JsonObject:
+        """The params of the search."""
+        return self.walks[0].pages[0].exchange.params
+
+    async def expect_pages_kept(self, after: str) -> None:
+        """Expect the same items, unless they differed before; their order is only a SHOULD."""
+        first, second = (walk.keys for walk in self.walks)
+        if first == second:
+            page = await self.bench.served(self.params, f"{self.bench.method} after {after}")
+            again = await _walk(self.bench, page)
+            message = f"{self.bench.method} returned {_ends(first)} before {after} and {_ends(again.keys)} after it"
+            self.bench.expect(again.keys == first, again.last, message)
+
+
+async def _answers(bench: Bench, methods: Sequence[Bench]) -> list[_Answers]:
+    """Ask on the connection of `bench`; leave out what finds nothing."""
+    answers = list[_Answers]()
+    for each in methods:
+        by = bench.searching(each.primitive)
+        with suppress(UnverifiableError):
+            query, limit = await by.query_with_matches(), await by.server.large_limit()
+            walks = [await _walk(by, await by.server.page(query, limit=limit)) for _ in range(2)]
+            answers.append(_Answers(by, walks, (await by.server.listing(), await by.server.listing())))
+    return answers
+
+
+def _ends(keys: Sequence[str]) -> str:
+    return f"{[*keys[:3], *keys[3:][-2:]]} of {len(keys)}"
+
+
+async def _walk(bench: Bench, first: Page) -> Walk:
+    params = first.exchange.params
+    return await bench.server.walk(params["query"], params["limit"], first=first, most=_PAGES_COMPARED)
+
+
+async def _expect_unchanged_by_each(before: Sequence[_Answers]) -> None:
+    """Expect the same answers after each method has refused searches."""
+    for by in before:
+        await by.bench.server.search({"query": ""})
+        if by.bench.cell.era == MODERN:
+            await by.bench.server.search(by.params, capabilities=UNDECLARED)
+        for each in before:
+            await each.expect_pages_kept(f"a refused {by.bench.method}")
+    for each in before:
+        await _expect_listing_kept(each.bench, *each.listings, "after refused searches by each method")
 
 
 async def _expect_listing_kept(bench: Bench, earlier: Listing, listing: Listing, when: str) -> None:

@@ -263,7 +263,7 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
     words, large = await bench.vocabulary(), await bench.server.large_limit()
     keys, several = [key for key in words.keys if is_query(key)], bench.primitive is TOOLS
     cases: list[tuple[str, JsonObject]] = [
-        (key, {"query": key}) for key in dict.fromkeys([words.key_query, *keys[-1:], *keys[len(keys) // 2 :][:1]])
+        (key, {"query": key}) for key in dict.fromkeys([*keys[:1], *keys[-1:], *keys[len(keys) // 2 :][:1]])
     ]
     own = [(item[words.key], terms) for item in words.items[::-1] if (terms := words.distinctive(item))]
     cases += [(key, {"query": terms[0], "limit": large}) for key, terms in (own[:1] + own[len(own) // 2 :][:1])]

@@ -178,10 +178,10 @@ class Bench(ListBench):
         await self._perform(partial(check.run, self))
 
     def _is_to_judge(self, check: Check) -> bool:
-        """Return whether it is this cell's turn to run a check for this method; later turns are brief.
+        """Return whether it is this cell's turn to run a check for this method.
 
-        An implementation seldom breaks a rule for one method over one transport only. So with two transports, each
-        check runs for a method over one of them, in the first era spoken there, and briefly in the other era.
+        With two transports, each check runs in full for a method over one of them, in the first era spoken there. It
+        is brief in the other era, and in the first one over the other transport.
         """
         options: Options = self._of_tools.options
         self.options: Options = options
@@ -189,11 +189,11 @@ class Bench(ListBench):
             return False
         spoken = {"stdio": options.argv, "http": options.http_argv or options.url}
         transports = [name for name in check.transports if spoken[name]]
-        if options.effort != "deep" and self.cell.transport != transport_of(check, self.method, transports):
-            return False
-        if not self._first_of_target and len(check.eras) > 1 and options.effort != "deep":
+        later_transport = self.cell.transport != transport_of(check, self.method, transports)
+        later_era = not self._first_of_target and len(check.eras) > 1
+        if options.effort != "deep" and (later_transport or later_era):
             self.options = replace(options, effort="quick", brief=True)
-            return not options.effective_brief
+            return not options.effective_brief and not (later_transport and later_era)
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:

@@ -40,7 +40,8 @@ _INVALID: Final = (INVALID_PARAMS,)
 
 _CASES: Final = 24
 _MORE_CASES: Final = 3
-"""A method other than `tools/search` gets at least `_CASES` cases, and at least this multiple of a brief run's."""
+"""If searches are slow, another method than `tools/search` gets at least `_CASES` cases, and this multiple of a brief
+run's."""
 ROUNDS: Final = 3
 """How often a check is repeated, or a comparison, while the list changes."""
 _LOOK_SECONDS: Final = 0.05
@@ -188,12 +189,13 @@ class ListBench(Workbench):
     def some(self, cases: Sequence[Case], most: int = 3) -> Sequence[Case]:
         """Return the cases to try: all, or in a brief run at most `most`, spread over all of them.
 
-        For methods other than `tools/search`, which gets all of them, returns a few more, different ones for each.
+        For methods other than `tools/search` of a slow server, returns a few more, different ones for each.
         """
-        if self.primitive is not TOOLS and not self.options.effective_brief and self.options.effort != "deep":
+        brief, deep = self.options.effective_brief, self.options.effort == "deep"
+        if self.primitive is not TOOLS and self.server.concurrency.slow and not brief and not deep:
             step = -(-len(cases) // max(_CASES, _MORE_CASES * most)) or 1
             return cases[OTHERS.index(self.primitive) % step :: step]
-        if not self.options.effective_brief or len(cases) <= most:
+        if not brief or len(cases) <= most:
             return cases
         return [cases[number * (len(cases) - 1) // max(1, most - 1)] for number in range(most)]
 
