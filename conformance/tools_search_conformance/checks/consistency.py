@@ -48,6 +48,8 @@ _FEWER_REFUSALS: Final = 8
 _MANY_REFUSALS: Final = 280
 """Enough to fill a pool of 64 places by each of four kinds of invalid searches."""
 _PAGES_COMPARED: Final = 2
+_LISTINGS: Final = 3
+"""Number of listings that show whether the order of a list varies even without a search."""
 _SECOND: Final = 1.1
 
 
@@ -374,13 +376,13 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         first = await other.server.page(query, limit=1)
         plain = [await other.server.page(query) for _ in range(2)]
         # Listed after these searches, which may change the list, too.
-        earlier, listing = [await other.server.listing() for _ in range(2)]
+        listings = [await other.server.listing() for _ in range(_LISTINGS)]
         try:
             await other.each(range(_refusals(bench)), refuse)
         except UnverifiableError as verdict:
             await _judge_busy(bench, verdict, good)
             raise
-        await _expect_listing_kept(other, earlier, listing, "after refused searches")
+        await _expect_listing_kept(other, listings, "after refused searches")
         if first.next_cursor is not None:
             try:
                 await other.served({**good, "cursor": first.next_cursor}, "a cursor issued before refused searches")
@@ -403,11 +405,11 @@ async def refusal_changes_nothing(bench: Bench) -> None:
 
 @dataclass(frozen=True)
 class _Answers:
-    """What a method, and its list, answered twice before any refusal."""
+    """What a method, and its list, answered a few times before any refusal."""
 
     bench: Bench
     walks: Sequence[Walk]
-    listings: tuple[Listing, Listing]
+    listings: Sequence[Listing]
 
     @property
     def params(self) -> JsonObject:
@@ -432,7 +434,7 @@ async def _answers(bench: Bench, methods: Sequence[Bench]) -> list[_Answers]:
         with suppress(UnverifiableError):
             query, limit = await by.query_with_matches(), await by.server.large_limit()
             walks = [await _walk(by, await by.server.page(query, limit=limit)) for _ in range(2)]
-            answers.append(_Answers(by, walks, (await by.server.listing(), await by.server.listing())))
+            answers.append(_Answers(by, walks, [await by.server.listing() for _ in range(_LISTINGS)]))
     return answers
 
 
@@ -454,13 +456,14 @@ async def _expect_unchanged_by_each(before: Sequence[_Answers]) -> None:
         for each in before:
             await each.expect_pages_kept(f"a refused {by.bench.method}")
     for each in before:
-        await _expect_listing_kept(each.bench, *each.listings, "after refused searches by each method")
+        await _expect_listing_kept(each.bench, each.listings, "after refused searches by each method")
 
 
-async def _expect_listing_kept(bench: Bench, earlier: Listing, listing: Listing, when: str) -> None:
-    """Expect the list to be the same as `listing`, and in the same order if the `earlier` one was."""
+async def _expect_listing_kept(bench: Bench, before: Sequence[Listing], when: str) -> None:
+    """Expect the list to be the same as the last one `before`, and in the same order if all of them were."""
+    *earlier, listing = before
     after = await bench.server.listing()
-    kept = listing.compared_to(earlier)(listing, after)
+    kept = listing.compared_to(*earlier)(listing, after)
     await _require_steady(bench, kept)
     _expect_kept(bench, kept, after, listing, f"{when}, {bench.list_method} returned something else")
 

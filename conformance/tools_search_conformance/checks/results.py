@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
@@ -33,6 +33,9 @@ _VIEWS: Final[tuple[tuple[int | None, int], ...]] = ((1, 0), (3, 0), (6, 0), (No
 
 Negative numbers count from the number of matches: that is a last page with one tool.
 """
+_Totals: TypeAlias = dict[int, list[Page | None]]
+"""The pages of the views, by number of matches."""
+
 _COUNTS: Final = re.compile(
     r"\b_?(?:(?:total|count|hit|matche?|found|result)(?:s|ed)?|(?:total|num(?:ber)?_?(?:of)?|match|result|hit|tool|item|"
     r"resource|template|prompt)s?_?(?:total|count|hit|match(?:e|es)?|found|result|tool|item|resource|template|prompt)s?)"
@@ -240,31 +243,41 @@ async def no_match_count(bench: Bench) -> None:
     totals = await _totals(bench, [*words, *several])
     await _expect_no_count_on_whole_pages(bench, words, [page for views in totals.values() for page in views if page])
     if len(totals) < 2 and bench.profile == "fixture" and bench.primitive is TOOLS:
-        async with bench.serving("large") as other:
-            totals |= await _totals(other, (await other.vocabulary()).broad(3))
-    if len(totals) < 2 and bench.profile == "fixture" and bench.primitive is TOOLS:
-        # A server that always finds a few nearest tools finds fewer in a catalog of two.
-        bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
-        async with bench.fresh(catalog="pair") as other:
-            totals |= await _totals(other, [COMMON])
+        totals |= await _totals_of_other_catalogs(bench, totals)
     bench.require(max(totals, default=0) > 1, f"no query matched two {bench.noun}s; a richer catalog would help")
-    # A server may only report a count for few matches or for many. Fewer than three numbers may be equal by chance.
-    few, many = ({n for n in totals if (n > _LARGE) is large} for large in (False, True))
-    firsts = [page for views in totals.values() if (page := views[0]) is not None]
-    positions = {path for page in firsts for path, value in _added(page) if value == 1}
     views = _VIEWS[: len(bench.some(_VIEWS, 1))]
     if len(totals) == 1:
-        # Every query matches as many, perhaps all: what is left of them still differs from page to page.
-        ((count, seen),) = totals.items()
-        pages = [(count, before, page) for (_, before), page in zip(views, seen, strict=True) if page is not None]
-        for later in (False, True):  # what is left may be counted otherwise there
-            _expect_no_count(bench, [each for each in pages if each[1] == 0 or (later and each[1] > 0)], set())
+        _expect_no_rest_counted(bench, totals, views)
         return
+    firsts = [page for seen in totals.values() if (page := seen[0]) is not None]
+    positions = {path for page in firsts for path, value in _added(page) if value == 1}
+    # A server may only report a count for few matches or for many. Fewer than three numbers may be equal by chance.
+    few, many = ({n for n in totals if (n > _LARGE) is large} for large in (False, True))
     for counts in (set(totals), *(part for part in (few, many) if len(part) >= _SEVERAL)):
         for view, (_, before) in enumerate(views):
             pages = [(n, before, page) for n in counts if (page := totals[n][view]) is not None]
             if len(pages) > 1:  # what one page holds may be anything
                 _expect_no_count(bench, pages, positions if before < 0 else set())
+
+
+async def _totals_of_other_catalogs(bench: Bench, totals: _Totals) -> _Totals:
+    """Return other numbers of matches than `totals`, if a large catalog or else one of two tools has them."""
+    async with bench.serving("large") as other:
+        others = await _totals(other, (await other.vocabulary()).broad(3))
+    if len(totals | others) < 2:
+        # A server that always finds a few nearest tools finds fewer in a catalog of two.
+        bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
+        async with bench.fresh(catalog="pair") as other:
+            others |= await _totals(other, [COMMON])
+    return others
+
+
+def _expect_no_rest_counted(bench: Bench, totals: _Totals, views: Sequence[tuple[int | None, int]]) -> None:
+    """Expect no count where every query matches as many, perhaps all: the rest still differs from page to page."""
+    ((count, seen),) = totals.items()
+    pages = [(count, before, page) for (_, before), page in zip(views, seen, strict=True) if page is not None]
+    for later in (False, True):  # the rest may be counted otherwise there
+        _expect_no_count(bench, [each for each in pages if each[1] == 0 or (later and each[1] > 0)], set())
 
 
 def _expect_no_count(bench: Bench, pages: Sequence[tuple[int, int, Page]], positions: Collection[str]) -> None:
@@ -312,7 +325,7 @@ def _counted(page: Page) -> Iterator[tuple[str, Any]]:
     yield from (("a text", int(found[1])) for found in _COUNT_IN_WORDS.finditer(json_text(added)))
 
 
-async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | None]]:
+async def _totals(bench: Bench, queries: list[str]) -> _Totals:
     """Return the pages of `_VIEWS` by number of matches, as far as more matches follow them."""
 
     async def view(case: tuple[str, int, int | None, int]) -> Page | None:
@@ -329,7 +342,7 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
     counted = dict(reversed(await bench.each(queries, count)))
     views = bench.some(_VIEWS, 1)
     cases = [(query, n, limit, before) for n, query in counted.items() if n > 1 for limit, before in views]
-    totals: dict[int, list[Page | None]] = {}
+    totals: _Totals = {}
     for (_, n, _, _), page in zip(cases, await bench.each(cases, view), strict=True):
         totals.setdefault(n, []).append(page)
     return totals

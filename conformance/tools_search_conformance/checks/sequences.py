@@ -107,54 +107,74 @@ async def any_sequence(bench: Bench) -> None:
             await _explore_sequences(reloaded, partial(other_catalog, reloaded))
 
 
+@dataclass(frozen=True)
+class _Other:
+    """A request whose answer no search may change, and searches to try."""
+
+    method: str
+    params: JsonObject
+    searches: Sequence[tuple[Bench, JsonObject]]
+
+
 async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
     """Expect other requests to get the same answer after any search, refused or not, or after none."""
+    others = await _other_requests(bench, served)
+    # What a search changes for good shows only in comparison with what was answered before the first one.
+    before_any = [[await bench.server.ask(other.method, other.params) for _ in range(2)] for other in others]
+    for other, before in zip(others, before_any, strict=True):
+        await _expect_other_kept(bench, other, before)
+
+
+async def _other_requests(bench: Bench, served: Sequence[Bench]) -> list[_Other]:
     tools = [tool for tool in (await bench.nonempty_listing()).items if "x-mcp-header" not in json_text(tool)]
     names = [tool["name"] for tool in tools if is_query(tool["name"])]
     bench.require(bool(names), "no tool has a name that is a valid query")
+    queries: list[JsonObject] = [{"query": query} for query in dict.fromkeys((names[0], names[-1], NONSENSE))]
+    refused: tuple[JsonObject, ...] = ({"query": NONSENSE, "limit": 0}, {"query": NONSENSE, "cursor": "none"})
+    searches = [(bench, each) for each in (*queries, *refused)]
     schema = as_object(next(tool for tool in tools if tool["name"] == names[-1]).get("inputSchema")) or {}
     call = {"name": names[-1], "arguments": (as_array(schema.get("examples")) or [{}])[0]}
+    others = [_Other("tools/call", call, searches)]  # first, before anything was found
+    if bench.cell.era == MODERN:
+        others.append(_Other("server/discover", {}, searches))
     cursor = ((await bench.server.ask("tools/list", {})).result or {}).get("nextCursor")
-    others: list[tuple[str, JsonObject]] = [("tools/call", call)]  # first, before anything was found
-    others += [("server/discover", {})] * (bench.cell.era == MODERN)
-    others += [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
-    searches: list[JsonObject] = [{"query": query} for query in dict.fromkeys((names[0], names[-1], NONSENSE))]
-    refused: tuple[JsonObject, ...] = ({"query": NONSENSE, "limit": 0}, {"query": NONSENSE, "cursor": "none"})
-    queries = [(bench, each) for each in (*searches, *refused)]
-    cases = [(method, params, queries) for method, params in others]
-    used = [each for each in served if each.primitive is not TEMPLATES] if bench.has_turn(0) else []
-    for primitive, listing in [(each.primitive, await each.server.known_listing()) for each in used]:
-        by = bench.searching(primitive)
-        for item in listing.items[:1]:
-            own = [*queries[:1], (by, {"query": str(item[primitive.key])})]
-            cases.append((primitive.use_method, params_of_use(item, primitive), own))
-    cases += [(METHOD, params, [query]) for params, query in zip(refused, queries[:2], strict=True)]
-    # What a search changes for good shows only in comparison with what was answered before the first one.
-    before_any = [[await bench.server.ask(method, params) for _ in range(2)] for method, params, _ in cases]
-    for (method, params, queries), asked in zip(cases, before_any, strict=True):
-        answers, metas = list[Any](), list[Any]()
-        for search in [None, None, *queries]:
-            by, query = search or (bench, None)
-            if query is not None:
-                await by.server.search(query)
-            last = await bench.server.ask(method, params) if search else asked[len(answers)]
-            lasting = method != "tools/list" and last.result is not None  # list-unchanged judges listings
-            shown = last.describe() if last.replied else "no response"  # what is wrong with it may vary
-            answers.append(without_times(last.result or {}) if lasting else shown)
-            metas.append((last.result or {}).get("_meta") if lasting else _text_of_refusal(last))
-            if query is not None and same(*answers[:2]):
-                case = f"{method}, after a search for {query!r}"
-                now, before = (f"{json_text(answers[place]):.200}" for place in (-1, 0))
-                message = f"{method} returned {before} before a search and {now} after it"
-                bench.expect(same(answers[0], answers[-1]), last, message, case=case)
-            if query is not None and same(*metas[:2]) and not same(metas[0], metas[-1]):
-                await anyio.sleep(_SECOND)  # a time in the answer is then different
-                again = await bench.server.ask(method, params)
-                lasts = same((again.result or {}).get("_meta") or _text_of_refusal(again), metas[-1])
-                what = "the error" if last.result is None else "the _meta"
-                message = f"after a search, {what} of {method} is {json_text(metas[-1]):.200}"
-                message += f" instead of {json_text(metas[0]):.200}"
-                bench.expect(not lasts, last, message, case=method)
+    if isinstance(cursor, str):
+        others.append(_Other("tools/list", {"cursor": cursor}, searches))
+    for each in served if bench.has_turn(0) else ():
+        if (primitive := each.primitive) is not TEMPLATES:
+            for item in (await each.server.known_listing()).items[:1]:
+                own = (bench.searching(primitive), {"query": str(item[primitive.key])})
+                others.append(_Other(primitive.use_method, params_of_use(item, primitive), [*searches[:1], own]))
+    return others + [_Other(METHOD, params, [search]) for params, search in zip(refused, searches[:2], strict=True)]
+
+
+async def _expect_other_kept(bench: Bench, other: _Other, before: Sequence[Exchange]) -> None:
+    method, params = other.method, other.params
+    (first, meta), again = (_lasting(method, exchange) for exchange in before)
+    for by, search in other.searches:
+        await by.server.search(search)
+        last = await bench.server.ask(method, params)
+        now, meta_now = _lasting(method, last)
+        if same(first, again[0]):
+            message = f"{method} returned {json_text(first):.200} before a search and {json_text(now):.200} after it"
+            bench.expect(same(first, now), last, message, case=f"{method}, after a search for {search!r}")
+        if same(meta, again[1]) and not same(meta, meta_now):
+            await anyio.sleep(_SECOND)  # a time in the answer is then different
+            _, meta_later = _lasting(method, await bench.server.ask(method, params))
+            what = "the error" if last.result is None else "the _meta"
+            message = f"after a search, {what} of {method} is {json_text(meta_now):.200}"
+            message += f" instead of {json_text(meta):.200}"
+            bench.expect(not same(meta_later, meta_now), last, message, case=method)
+
+
+def _lasting(method: str, exchange: Exchange) -> tuple[Any, Any]:
+    """Return what no search may change in an answer, and what may contain a time: its `_meta`, or an error's texts."""
+    if exchange.result is None or method == "tools/list":  # list-unchanged judges listings
+        error = exchange.error
+        # What is wrong with a response may vary.
+        shown = exchange.describe() if exchange.replied else "no response"
+        return shown, None if error is None else [error.message, error.data]
+    return without_times(exchange.result), exchange.result.get("_meta")
 
 
 async def _expect_used_alike(bench: Bench) -> None:
@@ -171,10 +191,6 @@ async def _expect_used_alike(bench: Bench) -> None:
                 message = f"{use} of {key!r} got {before[0].describe()} before a search for it, and a result after it"
                 unchanged = not has_worked(after) or any(map(has_worked, before))
                 other.expect(unchanged, after, message, case=f"{key}, not listed before")
-
-
-def _text_of_refusal(exchange: Exchange) -> list[Any] | None:
-    return [exchange.error.message, exchange.error.data] if exchange.error else None
 
 
 async def _expect_alike_told_apart(bench: Bench) -> None:

@@ -112,9 +112,9 @@ class Listing:
         """Return whether the other listing has the same definitions, in the same order."""
         return same(list(self.items), list(other.items))
 
-    def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
+    def compared_to(self, *before: Listing) -> Callable[[Listing, Listing], bool]:
         """Return how to compare listings: ignoring the order if it varies even without a search."""
-        return Listing.in_order_of if self.in_order_of(before) else Listing.same_as
+        return Listing.in_order_of if all(map(self.in_order_of, before)) else Listing.same_as
 
     def difference_from(self, before: Listing) -> str:
         """Return a short description of what changed: items, a member of one, or the order."""
