@@ -352,6 +352,8 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
             async with client.listen(**followed) as subscription:
                 if was_granted:
                     changed(None)  # what was read since the last one ended may have changed without notice
+                elif not any(dict(subscription.honored).values()):
+                    return  # it grants none: its lists are cached for as long as it states
                 was_granted = True
                 async for event in subscription:
                     changed(_CHANGES.get(type(event)))
@@ -359,7 +361,7 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
         except SubscriptionLost:
             changed(None)  # notifications since then were lost
         except (MCPError, TimeoutError):
-            if not was_granted:  # it grants none: its lists are cached for as long as it states
+            if not was_granted:  # as above
                 return
         await anyio.sleep(_RELISTEN_SECONDS)
 
