@@ -47,7 +47,7 @@ from tools_search_client.errors import (
     UnauthorizedError,
 )
 from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.federation import open_federation
+from tools_search_client.federation.federation import FederationOptions, open_federation
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
@@ -692,6 +692,18 @@ async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(hos
                 await anyio.sleep(0.01)
             assert not (await second.call("say", {})).is_error
             tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_never_knows_the_session_is_asked_twice(hostile: Any):
+    sent = Notes()
+    options = FederationOptions(connection=ConnectionOptions(era="legacy", observer=sent))
+    lost = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32600, "message": "Session not found"}}'
+    with anyio.fail_after(60):
+        servers = Configuration((ServerEntry("own", await hostile("json", "good", "legacy")),))
+        async with open_federation(servers, options) as federation:
+            with pytest.raises(ServerUnavailableError, match="it no longer knows the session, as after a restart"):
+                await federation.call("own__say", {"refuses": "404", "answer": lost})
+    assert sent.sent_methods.count("tools/call") == 2
 
 
 @pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])

@@ -28,7 +28,6 @@ from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.types import TOOLS
 from mcp_types import (
-    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     EmptyResult,
@@ -401,12 +400,10 @@ async def _transport(
             def exchange(item: SessionMessage) -> SessionMessage:
                 """Return the message; a server that has forgotten the session will answer nothing more."""
                 message = item.message
-                if not (is_open() and isinstance(message, JSONRPCError) and session_lost(message.error)):
-                    return item
-                ended.set(SESSION_LOST)
-                on_close()  # so that the next caller gets a new connection
-                closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
-                return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)
+                if is_open() and isinstance(message, JSONRPCError) and session_lost(message.error):
+                    ended.set(SESSION_LOST)
+                    on_close()  # so that the next caller gets a new connection
+                return item
 
             def note_refusal(response: httpx2.Response) -> None:
                 if refusal(response) is None:  # a request for authorization is reported with what is asked for

@@ -98,9 +98,9 @@ class HostConnection:
         """Return an empty string, because only the host has the server's diagnostics."""
         return ""
 
-    async def tools(self) -> ServerTools:
-        """Return the server's tools; raises if the host has no connection."""
-        if (tools := self.connected) is None:
+    async def tools(self, *, instead_of: ServerTools | None = None) -> ServerTools:
+        """Return the server's tools; raises if the host has no connection, or only the one that is lost."""
+        if (tools := self.connected) is None or tools is instead_of:
             raise self._fault or ServerUnavailableError("the host is not connected to it")
         return tools
 
