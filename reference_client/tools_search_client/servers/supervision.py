@@ -108,11 +108,11 @@ class SupervisedServer:
             await self._tidied.wait()
         if self.connected is None:
             if self._failure is not None and self._clock() < self._not_before and instead_of is None:
-                raise self._failure
+                raise self._failure.with_traceback(None)  # else the traceback grows with each caller
             self._wanted.set()
             await self._settled.wait()
         if self.connected is None:
-            raise self._failure or ServerUnavailableError("the connection ended")
+            raise (self._failure or ServerUnavailableError("the connection ended")).with_traceback(None)
         return self.connected
 
     async def run(self) -> None:
