@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,11 @@ def test_an_input_that_the_user_does_not_give_keeps_its_line(tmp_path: Path, key
     file.write_text(json.dumps({"inputs": [described], "servers": {"one": server}}))
     with closing(Terminal(["-m", "tools_search_client", "tools", "--config", str(file)], {})) as terminal:
         terminal.until("Your key: ")
-        terminal.type(key)
+        while terminal.process.poll() is None:
+            # One that comes just before the program waits for the answer is only heard with the next one.
+            terminal.type(key)
+            with suppress(subprocess.TimeoutExpired):
+                terminal.process.wait(2)
         code, shown = terminal.until_end()
     assert (code, shown.split("\n")[1:]) == (130, ["Error: aborted", ""])
 
