@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _exit_without(error.name)
     except KeyboardInterrupt:
         if sys.stderr:
-            sys.stderr.write("Error: interrupted by SIGINT\n")
+            over = "\r" if sys.stderr.isatty() else ""  # over the `^C` that the terminal shows
+            sys.stderr.write(f"{over}Error: interrupted by SIGINT\n")
         sys.exit(130)
     finally:
         gc.enable()

@@ -176,6 +176,10 @@ class ServerUnavailableError(ServerError):
     kind = "unavailable"
 
 
+class SessionLostError(ServerUnavailableError):
+    """The server refused the request because it no longer knows the session, so it did not carry it out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Challenge:
     """The authorization that a server asks for in its answer."""

@@ -6,7 +6,7 @@ Errors name the place but never repeat the value: arguments, variables, headers 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -29,10 +29,11 @@ class StdioTarget:
     """Values of the variables that its entry refers to, by name. The other members contain them already."""
 
     def __post_init__(self) -> None:
-        if not self.command.strip():
-            raise ValueError("`command` must name a program")
         if isinstance(self.args, str):
             raise ValueError("`args` must be a tuple with an item for each argument, not one text")
+        _require_texts(command=[self.command], args=self.args, env=self.env, cwd=[self.cwd or ""])
+        if not self.command.strip():
+            raise ValueError("`command` must name a program")
         if "\0" in "".join((self.command, *self.args, *self.env, *self.env.values(), self.cwd or "")):
             raise ValueError("contains the character NUL, with which no program can be started")
         for name in self.env:
@@ -51,6 +52,7 @@ class HttpTarget:
     """As in `StdioTarget`."""
 
     def __post_init__(self) -> None:
+        _require_texts(url=[self.url], headers=self.headers)
         if not _is_http_address(self.url):
             raise ValueError("`url` must be like https://host/mcp")
         for name, value in self.headers.items():
@@ -115,6 +117,14 @@ class ServerEntry:
     def allows(self, tool: str) -> bool:
         """Return whether the operator lets a host call the tool of this own name without asking its user."""
         return not self.always_allow.isdisjoint((tool, "*"))
+
+
+def _require_texts(**members: Mapping[str, object] | Sequence[object]) -> None:
+    """Raise a `ValueError` for a member that is not a mapping or list of texts, whatever its annotation says."""
+    for name, member in members.items():
+        values = [*member, *member.values()] if isinstance(member, Mapping) else member
+        if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+            raise ValueError(f"`{name}` must contain texts only")
 
 
 def _is_http_address(url: str) -> bool:

@@ -278,10 +278,13 @@ def test_another_text_takes_the_place_of_one_that_failed(session: Session):
     assert "the first text" not in session.sent()
 
 
-def test_too_many_requests_are_sent_again_after_the_time_that_is_asked_for(session: Session):
-    session.plays(Play(status=429, headers={"retry-after": "0"}, said="slow down"), Play("Now."))
+@pytest.mark.parametrize(
+    ("stated", "seconds"), [("0", 0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("Wed, 21 Oct 9999 07:28:61 GMT", 1)]
+)
+def test_too_many_requests_are_sent_again_after_the_time_that_is_asked_for(session: Session, stated: str, seconds: int):
+    session.plays(Play(status=429, headers={"retry-after": stated}, said="slow down"), Play("Now."))
     answered = session.turn("hello")
-    assert "too many requests (429): slow down; trying again in 0 s" in answered
+    assert f"too many requests (429): slow down; trying again in {seconds} s" in answered
     assert "Now." in answered
 
 

@@ -48,6 +48,35 @@ runpy.run_module("tools_search_client", run_name="__main__")
 """Runs the program and sends SIGINT when it is about to import a module."""
 
 
+WITHOUT_A_SPINNER = """
+import anyio
+from tools_search_client.cli.command_line import commands, run
+from tools_search_client.cli.running import run_until_signal
+
+async def wait():
+    await anyio.lowlevel.checkpoint()
+    print("waiting")
+    await anyio.sleep_forever()
+
+commands.command("wait")(lambda: run_until_signal(wait))
+run(["wait"])
+"""
+"""Waits for Ctrl-C, as a command does before it has shown anything."""
+
+WHILE_LOADED = """
+import runpy, sys, time
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            print("waiting", flush=True)
+            time.sleep(60)
+
+sys.meta_path.insert(0, Finder())
+runpy.run_module("tools_search_client", run_name="__main__")
+"""
+
+
 INTERRUPTED_EXIT = """
 import atexit, os, runpy, signal, sys
 
@@ -111,6 +140,16 @@ def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(impo
     line = [sys.executable, "-c", INTERRUPTED_IMPORT, imported, "tools", "--url", "http://127.0.0.1:9/mcp"]
     shown = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
     assert (shown.returncode, shown.stdout, shown.stderr.strip()) == (130, "", "Error: interrupted by SIGINT")
+
+
+@pytest.mark.parametrize("program", [WITHOUT_A_SPINNER, WHILE_LOADED], ids=["without a spinner", "while loaded"])
+def test_what_a_terminal_shows_of_ctrl_c_is_not_on_the_line_of_the_error(program: str) -> None:
+    with closing(Terminal(["-c", program], {})) as terminal:
+        terminal.until("waiting")
+        terminal.interrupt()
+        code, _ = terminal.until_end()
+    shown = terminal.raw.replace("\r\n", "\n").split("\n")[-2].rpartition("\r")[2]
+    assert (code, shown) == (130, "Error: interrupted by SIGINT")
 
 
 def test_ctrl_c_while_a_file_is_read_ends_the_program_as_it_does_elsewhere(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tools_search_hosts import HttpTarget
 
+from ..chat.terminal import Terminal  # noqa: TID252
 from .conftest import Run, Write
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
@@ -49,6 +51,24 @@ def test_an_input_of_the_file_is_asked_for_on_a_terminal(liar: Any, tmp_path: Pa
         output, _ = process.communicate(timeout=60)
     os.close(outer)
     assert [line.split()[0] for line in output.splitlines() if "make_" in line] == ["one__make_alpha", "one__make_beta"]
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
+@pytest.mark.parametrize("is_secret", [False, True])
+def test_an_input_that_the_user_does_not_give_keeps_its_line(tmp_path: Path, key: str, is_secret: bool):
+    file = tmp_path / "mcp.json"
+    described = {"id": "key", "description": "Your key", "type": "promptString", "password": is_secret}
+    server = {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${input:key}"}}
+    file.write_text(json.dumps({"inputs": [described], "servers": {"one": server}}))
+    with closing(Terminal(["-m", "tools_search_client", "tools", "--config", str(file)], {})) as terminal:
+        terminal.until("Your key: ")
+        while terminal.process.poll() is None:
+            # One that comes just before the program waits for the answer is only heard with the next one.
+            terminal.type(key)
+            with suppress(subprocess.TimeoutExpired):
+                terminal.process.wait(2)
+        code, shown = terminal.until_end()
+    assert (code, shown.split("\n")[1:]) == (130, ["Error: aborted", ""])
 
 
 def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(

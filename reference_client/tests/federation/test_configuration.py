@@ -438,6 +438,17 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
         load_configuration(cast("Any", {"mcpServers": {}}))
     with pytest.raises(ValueError, match="`always_allow` must be a set of names"):
         ServerEntry("a", entry.target, always_allow=cast("Any", "git_log"))
+    not_of_texts: dict[str, Callable[[], Any]] = {
+        "command": lambda: StdioTarget(wrong),
+        "args": lambda: StdioTarget("program", wrong),
+        "env": lambda: StdioTarget("program", (), {"PORT": cast("Any", 80)}),
+        "cwd": lambda: StdioTarget("program", (), {}, wrong),
+        "url": lambda: HttpTarget(wrong),
+        "headers": lambda: HttpTarget("http://127.0.0.1:9/mcp", {"X-Limit": cast("Any", 5)}),
+    }
+    for member, create in not_of_texts.items():
+        with pytest.raises(ValueError, match=f"`{member}` must contain texts only"):
+            create()
     with pytest.raises(ValueError, match="`args` must be a tuple"):
         StdioTarget("program", cast("Any", "--fast"))
     with pytest.raises(LocalError, match="call `begin_turn`, or `restore`, first"):

@@ -16,7 +16,13 @@ import pytest
 from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import PromptReference, TextContent, Tool
 from tools_search_client.demo.stage import WireMeter
-from tools_search_client.errors import AmbiguousToolError, LocalError, ServerUnavailableError, UnknownToolError
+from tools_search_client.errors import (
+    AmbiguousToolError,
+    LocalError,
+    ServerRefusedError,
+    ServerUnavailableError,
+    UnknownToolError,
+)
 from tools_search_client.federation.configuration import Configuration, load_configuration
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
@@ -728,3 +734,29 @@ async def test_a_server_that_is_configured_otherwise_takes_the_place_of_the_one_
             await names["follow"](federation, path)
             assert len((await federation.list()).tools) == 6
     assert kept.asked("server/discover") == ["server/discover"]
+
+
+async def test_what_a_server_refuses_because_it_has_restarted_is_asked_again(serve_http: Any, free_tcp_port: int):
+    """A legacy server does not know the session any more, so it did not carry it out."""
+    plain = f"--http --port={free_tcp_port}"
+    servers = configured(plain=HttpTarget(f"http://127.0.0.1:{free_tcp_port}/mcp"))
+    options = FederationOptions(connection=ConnectionOptions(era="legacy"))
+
+    async def add(federation: Federation) -> None:
+        result = await federation.call("plain__add_numbers", {"first": 1, "second": 2})
+        assert result.structured_content == {"result": 3}
+
+    async def find(federation: Federation) -> None:
+        federation.forget()
+        answer = await federation.search("add two numbers", limit=1, deadline=math.inf)
+        assert ([tool.name for tool in answer.tools], answer.failed) == (["plain__add_numbers"], {})
+
+    async def get(federation: Federation) -> None:
+        with pytest.raises(ServerRefusedError, match="Unknown prompt"):
+            await federation.get_prompt("plain", "greeting")
+
+    with anyio.fail_after(90):
+        async with open_federation(servers, options) as federation:
+            for request in (add, add, find, get):
+                async with serve_http(plain=plain):
+                    await request(federation)

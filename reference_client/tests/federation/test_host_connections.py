@@ -204,11 +204,16 @@ async def test_list_changes_of_a_connection_of_the_host_are_followed():
         await ctx.notify_tools_changed()
 
     with anyio.fail_after(20):
-        async with Client(server, extensions=[TOOLS_SEARCH]) as client, open_federation(only(client)) as federation:
-            assert len((await federation.list()).tools) == 1
-            await federation.call("learn")
-            while len((await federation.list()).tools) < 2:
-                await anyio.lowlevel.checkpoint()
+        async with Client(server) as first, Client(server) as second:
+            held = [first]
+            async with open_federation(only(lambda: held[-1])) as federation:
+                for connection in (first, second):  # the host leaves its first one open, even if the server is gone
+                    held.append(connection)
+                    known = len((await federation.list()).tools)
+                    await federation.call("learn")
+                    while len((await federation.list()).tools) == known:
+                        await anyio.lowlevel.checkpoint()
+                    server.remove_tool("count")
 
 
 async def test_a_conversation_loads_tools_of_both_kinds_of_connections(plain_server: HttpTarget):

@@ -32,6 +32,7 @@ from mcp_types import (
     JSONRPCRequest,
     JSONRPCResponse,
     ServerCapabilities,
+    SubscriptionFilter,
     TextContent,
     ToolsCapability,
 )
@@ -46,7 +47,7 @@ from tools_search_client.errors import (
     UnauthorizedError,
 )
 from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.federation import open_federation
+from tools_search_client.federation.federation import FederationOptions, open_federation
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
@@ -331,25 +332,28 @@ async def test_a_server_is_followed_again_after_a_restart_and_what_was_read_mean
     heard: list[str | None] = []
     granted = "granted"
 
+    class Subscribed:
+        honored = SubscriptionFilter(tools_list_changed=True)
+
+        async def __aiter__(self) -> AsyncGenerator[ToolsListChanged]:
+            yield ToolsListChanged()
+            if ending is not None:
+                raise ending
+
     class Restarting:
         protocol_version = "2026-07-28"
         server_capabilities = ServerCapabilities(tools=ToolsCapability(list_changed=True))
         answers: Final = [granted, MCPError(INTERNAL_ERROR, "it is away"), granted, None]
 
         @asynccontextmanager
-        async def listen(self, **_: bool) -> AsyncGenerator[AsyncGenerator[ToolsListChanged]]:
+        async def listen(self, **_: bool) -> AsyncGenerator[Subscribed]:
             answer = self.answers.pop(0)
             if answer is None:
                 over.cancel()
                 await anyio.sleep_forever()
             if isinstance(answer, Exception):
                 raise answer
-            yield events()
-
-    async def events() -> AsyncGenerator[ToolsListChanged]:
-        yield ToolsListChanged()
-        if ending is not None:
-            raise ending
+            yield Subscribed()
 
     with anyio.fail_after(10), anyio.CancelScope() as over:
         await follow_changes(cast("Client", Restarting()), heard.append)
@@ -363,6 +367,22 @@ async def test_a_server_that_grants_no_subscription_is_used_all_the_same(liar: A
             while "subscriptions/listen" not in server.asked():
                 await tools.search("alpha")
             assert (await tools.search("alpha")).mode == "search"
+
+
+async def test_a_server_that_grants_a_subscription_to_nothing_is_not_asked_again(
+    liar: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """Otherwise its lists, which it may let be kept for an hour, would be read again every few seconds."""
+    monkeypatch.setattr("tools_search_client.servers.connection._RELISTEN_SECONDS", 0)
+    server = liar("grants-nothing")
+    changes: list[bool] = []
+    with anyio.fail_after(10):
+        async with open_server(server.target, on_change=lambda: changes.append(True)) as tools:
+            while "subscriptions/listen" not in server.asked():
+                await tools.search("alpha")
+            for _ in range(20):
+                await tools.search("alpha")
+    assert (len(server.asked("subscriptions/listen")), changes) == (1, [])
 
 
 async def test_a_connection_to_a_server_that_hangs_is_left_within_seconds(serve_http: Any):
@@ -672,6 +692,18 @@ async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(hos
                 await anyio.sleep(0.01)
             assert not (await second.call("say", {})).is_error
             tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_never_knows_the_session_is_asked_twice(hostile: Any):
+    sent = Notes()
+    options = FederationOptions(connection=ConnectionOptions(era="legacy", observer=sent))
+    lost = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32600, "message": "Session not found"}}'
+    with anyio.fail_after(60):
+        servers = Configuration((ServerEntry("own", await hostile("json", "good", "legacy")),))
+        async with open_federation(servers, options) as federation:
+            with pytest.raises(ServerUnavailableError, match="it no longer knows the session, as after a restart"):
+                await federation.call("own__say", {"refuses": "404", "answer": lost})
+    assert sent.sent_methods.count("tools/call") == 2
 
 
 @pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -471,3 +472,14 @@ async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_program
             result = await tools.call(found.tools[0].tool.name, {"first": 2, "second": 3})
     assert (found.mode, found.tools[0].tool.name) == ("list", "add_numbers")
     assert result.structured_content == {"result": 5}
+
+
+async def test_an_error_that_several_searches_get_has_the_traceback_of_one(liar: Any):
+    depths: list[int] = []
+    with anyio.fail_after(10):
+        async with open_server(liar("busy:60000").target) as tools:
+            for _ in range(4):
+                with pytest.raises(ServerBusyError) as raised:
+                    await tools.search("alpha")
+                depths.append(len(traceback.extract_tb(raised.value.__traceback__)))
+    assert len(set(depths[1:])) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
@@ -57,6 +58,10 @@ class Doubles:
 
     def server(self, **options: Any) -> SupervisedServer:
         return SupervisedServer(self, clock=lambda: self.now, backoff=Backoff(1.0, 4.0), **options)
+
+
+def depth(error: BaseException) -> int:
+    return len(traceback.extract_tb(error.__traceback__))
 
 
 @pytest.fixture
@@ -133,3 +138,14 @@ async def test_an_attempt_that_takes_too_long_fails(doubles: Doubles):
 
 def test_pauses_double_up_to_a_bound():
     assert [Backoff(1.0, 10.0).after(failures) for failures in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 8, 10, 10]
+
+
+async def test_an_error_that_several_callers_get_has_the_traceback_of_one(doubles: Doubles):
+    doubles.failures = [ServerUnavailableError("not there")]
+    async with running(doubles.server()) as server:
+        depths: list[int] = []
+        for _ in range(4):
+            with pytest.raises(ServerUnavailableError) as raised:
+                await server.tools()
+            depths.append(depth(raised.value))
+    assert len(set(depths[1:])) == 1

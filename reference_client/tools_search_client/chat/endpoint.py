@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -134,14 +136,10 @@ def _of_status(error: Any, message: str, endpoint: Endpoint) -> ModelError:
     if status == 413 or (status in (400, 422) and any(words in body for words in _TOO_LONG)):
         return ModelError(f"the conversation is too long for the model ({status}): {message}")
     if status == 429 or status >= 500:
-        try:
-            seconds = float(error.response.headers.get("retry-after", ""))
-        except ValueError:
-            seconds = math.nan
         return ModelError(
             f"{'too many requests' if status == 429 else 'the provider failed'} ({status}): {message}",
             is_passing=status != 429 or "insufficient_quota" not in body,
-            retry_after=max(0.0, seconds) if math.isfinite(seconds) else None,
+            retry_after=_seconds_in(error.response.headers.get("retry-after", "")),
         )
     what = "the provider refused the request"
     if status == 401:
@@ -150,6 +148,18 @@ def _of_status(error: Any, message: str, endpoint: Endpoint) -> ModelError:
         model = f"there is no model {one_line(endpoint.model)!r}, or " if endpoint.model else "there is "
         what = f"{model}nothing at this address"
     return ModelError(f"{what} ({status}): {message}")
+
+
+def _seconds_in(retry_after: str) -> float | None:
+    """Return how long that header asks to wait, in seconds or as the date when that is over; `None` if it does not."""
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            seconds = math.ceil(parsedate_to_datetime(retry_after).timestamp() - time.time())
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _message(error: Any) -> str:

@@ -19,7 +19,7 @@ from tools_search_client.cli.demo import demo
 from tools_search_client.cli.login import login
 from tools_search_client.cli.offers import prompts, resources
 from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE, print_error, print_json
-from tools_search_client.cli.running import InterruptionError
+from tools_search_client.cli.running import InterruptionError, can_be_asked
 from tools_search_client.cli.show import search, servers, stats, tools
 from tools_search_client.errors import LocalError, ServerError, ToolsSearchClientError
 from tools_search_client.remedies import with_remedy
@@ -98,6 +98,8 @@ def _run(given: Sequence[str]) -> int:
         if "--json" in given[: given.index("--") if "--" in given else len(given)]:
             kind = "Interrupted" if isinstance(error, InterruptionError) else type(error).__name__
             print_json({"error": {"type": kind, "message": message}})
+        if isinstance(error, InterruptionError) and can_be_asked():
+            click.echo("\r", err=True, nl=False)  # over the `^C` that the terminal shows
         if isinstance(error, click.ClickException):
             error.show(shown := StringIO())
             print_error(shown.getvalue().rstrip())  # Click itself does not break lines

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -28,7 +29,7 @@ from tools_search_client.cli.completion import (
 )
 from tools_search_client.cli.host_files import found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
-from tools_search_client.cli.running import can_be_asked, run_until_signal
+from tools_search_client.cli.running import can_be_asked, interruptible_question, run_until_signal
 from tools_search_client.errors import ConfigurationError, LocalError, ServerTimeoutError
 from tools_search_client.remedies import MORE_TIME
 from tools_search_client.text import one_line
@@ -339,7 +340,8 @@ def _ask_for(wanted: Input) -> str | None:
     """Prompt for an input that the file declares; a secret is not echoed."""
     text = one_line(wanted.description) or wanted.key
     hides = wanted.is_secret
-    return click.prompt(text, default=wanted.default, hide_input=hides, show_default=not hides, err=True)
+    with nullcontext() if hides else interruptible_question():  # Click itself ends the line of a secret
+        return click.prompt(text, default=wanted.default, hide_input=hides, show_default=not hides, err=True)
 
 
 def _header(text: str) -> tuple[str, str]:

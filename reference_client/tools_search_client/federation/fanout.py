@@ -34,6 +34,7 @@ from tools_search_client.errors import (
     LocalError,
     ServerError,
     ServerTimeoutError,
+    SessionLostError,
 )
 from tools_search_client.found import Found, ServerReport
 from tools_search_client.servers.discovery import Answered
@@ -92,6 +93,17 @@ async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequ
     if errors:
         raise errors[0]
     return [results[position] for position in range(len(items))]
+
+
+async def ask_connected(
+    server: SupervisedServer | HostConnection, ask: Callable[[ServerTools], Awaitable[Result]]
+) -> Result:
+    """Ask a server, once more if it refuses because it no longer knows the session, as after a restart."""
+    tools = await server.tools()
+    try:
+        return await ask(tools)
+    except SessionLostError:
+        return await ask(await server.tools(instead_of=tools))
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,13 +360,16 @@ class Fanout:
         error: ServerError | HostError | None = None
         with asked.scope:
             try:
-                tools = await asked.server.supervised.tools()
-                asked.sent = anyio.current_time()
-                asked.server.starting.note_answer(asked.sent - asked.began)
-                asked.server.connected()  # for its effect: records of an earlier connection do not count for this one
-                asked.put_to(tools)
-                self._wake()  # if it was starting, what it does now may be worth less time
-                value = await asked.question.ask(asked.name, tools)
+
+                async def ask(tools: ServerTools) -> Any:
+                    asked.sent = anyio.current_time()
+                    asked.server.starting.note_answer(asked.sent - asked.began)
+                    asked.server.connected()  # for its effect: records of an earlier connection do not count here
+                    asked.put_to(tools)
+                    self._wake()  # if it was starting, what it does now may be worth less time
+                    return await asked.question.ask(asked.name, tools)
+
+                value = await ask_connected(asked.server.supervised, ask)
             except (ServerError, HostError) as own:
                 error = own
                 if isinstance(own, ServerError) and own.listed and asked.question.partly is not None:

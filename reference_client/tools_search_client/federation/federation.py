@@ -62,7 +62,7 @@ from tools_search_client.errors import (
     require_times,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
-from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
+from tools_search_client.federation.fanout import Answer, Fanout, Method, Question, ask_connected
 from tools_search_client.federation.merging import (
     ItemsListedTogether,
     ListedTogether,
@@ -509,8 +509,9 @@ class Federation:
         tool = await self.resolve(name)
         given = dict(arguments) if isinstance(arguments, Mapping) else arguments
         with self._until_removed(tool.server) as server:
-            tools = await server.tools()
-            return await tools.call(tool.tool.name, given, progress=progress, meta=meta)
+            return await ask_connected(
+                server, lambda tools: tools.call(tool.tool.name, given, progress=progress, meta=meta)
+            )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return all prompts from every server that answers; a server with more than 10,000 counts as failed.
@@ -645,13 +646,15 @@ class Federation:
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
-        with self._until_removed(server) as held:
-            tools = await held.tools()
+        async def ask(tools: ServerTools) -> Result:
             async with tools.patience():
                 try:
                     return await request(tools.client)
                 except RuntimeError as error:  # the SDK's error for a server that keeps asking for input
                     raise InvalidServerResultError(str(error)) from error
+
+        with self._until_removed(server) as held:
+            return await ask_connected(held, ask)
 
     @contextmanager
     def _until_removed(self, name: str) -> Generator[SupervisedServer | HostConnection]:

@@ -28,7 +28,6 @@ from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.types import TOOLS
 from mcp_types import (
-    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     EmptyResult,
@@ -352,6 +351,8 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
             async with client.listen(**followed) as subscription:
                 if was_granted:
                     changed(None)  # what was read since the last one ended may have changed without notice
+                elif not any(dict(subscription.honored).values()):
+                    return  # it grants none: its lists are cached for as long as it states
                 was_granted = True
                 async for event in subscription:
                     changed(_CHANGES.get(type(event)))
@@ -359,7 +360,7 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
         except SubscriptionLost:
             changed(None)  # notifications since then were lost
         except (MCPError, TimeoutError):
-            if not was_granted:  # it grants none: its lists are cached for as long as it states
+            if not was_granted:  # as above
                 return
         await anyio.sleep(_RELISTEN_SECONDS)
 
@@ -399,12 +400,10 @@ async def _transport(
             def exchange(item: SessionMessage) -> SessionMessage:
                 """Return the message; a server that has forgotten the session will answer nothing more."""
                 message = item.message
-                if not (is_open() and isinstance(message, JSONRPCError) and session_lost(message.error)):
-                    return item
-                ended.set(SESSION_LOST)
-                on_close()  # so that the next caller gets a new connection
-                closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
-                return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)
+                if is_open() and isinstance(message, JSONRPCError) and session_lost(message.error):
+                    ended.set(SESSION_LOST)
+                    on_close()  # so that the next caller gets a new connection
+                return item
 
             def note_refusal(response: httpx2.Response) -> None:
                 if refusal(response) is None:  # a request for authorization is reported with what is asked for

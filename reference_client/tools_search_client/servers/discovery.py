@@ -200,7 +200,7 @@ class Discovery:
         """Return the server's answer, or raise the error, which affects the next search."""
         kept, partition = self._kept, self._options.authorization()
         if kept.fault is not None and anyio.current_time() < kept.search_at:
-            raise kept.fault
+            raise kept.fault.with_traceback(None)  # else the traceback grows with each search
         found = kept.answers.get((query, limit), partition=partition)
         if found is None:
             sizes: list[int] = []

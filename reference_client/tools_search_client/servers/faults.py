@@ -16,7 +16,7 @@ from mcp import MCPError
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
-from tools_search_hosts.endings import connection_ended, malformed, timed_out
+from tools_search_hosts.endings import connection_ended, malformed, session_lost, timed_out
 
 from tools_search_client.errors import (
     Challenge,
@@ -27,6 +27,7 @@ from tools_search_client.errors import (
     ServerRefusedError,
     ServerTimeoutError,
     ServerUnavailableError,
+    SessionLostError,
     SignInError,
     SignInStep,
     UnauthorizedError,
@@ -130,6 +131,8 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
             return error
         case MCPError() if isinstance(error.data, ServerUnavailableError | HostError):
             return error.data
+        case MCPError() if session_lost(error):
+            return SessionLostError(f"the connection ended: {ended or error.message}")
         case MCPError() if connection_ended(error):
             return ServerUnavailableError(f"the connection ended: {ended or error.message}")
         case MCPError() if malformed(error):

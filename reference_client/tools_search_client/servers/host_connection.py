@@ -98,26 +98,33 @@ class HostConnection:
         """Return an empty string, because only the host has the server's diagnostics."""
         return ""
 
-    async def tools(self) -> ServerTools:
-        """Return the server's tools; raises if the host has no connection."""
-        if (tools := self.connected) is None:
+    async def tools(self, *, instead_of: ServerTools | None = None) -> ServerTools:
+        """Return the server's tools; raises if the host has no connection, or only the one that is lost."""
+        if (tools := self.connected) is None or tools is instead_of:
             raise self._fault or ServerUnavailableError("the host is not connected to it")
         return tools
 
     async def run(self) -> None:
-        """Follow the server's list changes until cancelled, if it offers subscriptions."""
+        """Follow the list changes on the current connection until cancelled, if the server offers subscriptions."""
         while self.options.follow_changes is not False:
             await self._renewed.wait()
             self._renewed = anyio.Event()
-            if (tools := self._tools) is not None:
+            async with anyio.create_task_group() as following:
+                following.start_soon(self._follow, self._tools)
+                await self._renewed.wait()
+                following.cancel_scope.cancel()
 
-                def changed(setting: str | None, of: ServerTools = tools) -> None:
-                    of.forget(setting)
-                    self.on_change()
+    async def _follow(self, tools: ServerTools | None) -> None:
+        if tools is None:
+            return
 
-                try:
-                    await follow_changes(tools.client, changed)
-                except RuntimeError:  # the SDK's error for a client that was closed meanwhile
-                    continue
-                except Exception:  # one server's failure must not end the others
-                    _logger.exception("cannot follow changes to the tools of %r", self.entry.name)
+        def changed(setting: str | None) -> None:
+            tools.forget(setting)
+            self.on_change()
+
+        try:
+            await follow_changes(tools.client, changed)
+        except RuntimeError:  # the SDK's error for a client that was closed meanwhile
+            return
+        except Exception:  # one server's failure must not end the others
+            _logger.exception("cannot follow changes to the tools of %r", self.entry.name)

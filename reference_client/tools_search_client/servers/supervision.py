@@ -82,6 +82,8 @@ class SupervisedServer:
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
         """Set when the attempt that callers wait for has succeeded or failed."""
+        self._tidied = anyio.Event()
+        """Set when nothing is left of the connection or the attempt."""
         self._failure: ServerError | HostError | None = None
         self._failures = 0
         self._not_before = 0.0
@@ -91,20 +93,26 @@ class SupervisedServer:
         """Return a suffix for a timeout message with the server's last diagnostics, or an empty string."""
         return self._diagnostics.quotation() if self._diagnostics else ""
 
-    async def tools(self) -> ServerTools:
+    async def tools(self, *, instead_of: ServerTools | None = None) -> ServerTools:
         """Return the server's tools, connecting first if necessary.
+
+        Args:
+            instead_of: The connection whose session the server no longer knows. Since it answered that, there is no
+                pause before the next attempt.
 
         Raises:
             ServerError: The attempt failed, or the last one failed a moment ago.
             HostError: Code supplied by the host raised.
         """
+        if instead_of is not None and self.connected in (None, instead_of) and self._settled.is_set():
+            await self._tidied.wait()
         if self.connected is None:
-            if self._failure is not None and self._clock() < self._not_before:
-                raise self._failure
+            if self._failure is not None and self._clock() < self._not_before and instead_of is None:
+                raise self._failure.with_traceback(None)  # else the traceback grows with each caller
             self._wanted.set()
             await self._settled.wait()
         if self.connected is None:
-            raise self._failure or ServerUnavailableError("the connection ended")
+            raise (self._failure or ServerUnavailableError("the connection ended")).with_traceback(None)
         return self.connected
 
     async def run(self) -> None:
@@ -118,6 +126,7 @@ class SupervisedServer:
             self.connected = None
             self._failure, self._not_before = ServerUnavailableError("it has been removed"), math.inf
             self._settled.set()
+            self._tidied.set()
 
     async def _run(self) -> None:
         while True:
@@ -135,6 +144,8 @@ class SupervisedServer:
             # Replaced first, so that callers who are woken and ask again wait for the next attempt.
             waiting, self._settled = self._settled, anyio.Event()
             waiting.set()
+            tidied, self._tidied = self._tidied, anyio.Event()
+            tidied.set()
 
     async def _hold(self) -> None:
         over = anyio.Event()
