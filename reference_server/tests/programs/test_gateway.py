@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import iter_pages, search_tools, server_settings
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, search_tools, server_settings
 from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotification
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
@@ -74,6 +74,22 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
     assert steps == [1, 2, 3]
     assert unknown.value.code == INVALID_PARAMS
     assert "busy__echo" in unknown.value.message
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_that_connects_once_all_servers_have_started_is_told_how_many_tools_there_are(
+    servers: Any, arguments: list[str], mode: str
+) -> None:
+    size: int | None = None
+    listed = list[str]()
+    with anyio.fail_after(60):
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
+        while size is None:
+            async with Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+                listed = [tool.name for tool in (await client.list_tools()).tools]
+                settings = server_settings(client)
+                size = settings and settings.catalog_size
+    assert size in (len(listed), len(listed) + 1)
 
 
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from subprocess import TimeoutExpired
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -29,20 +30,25 @@ def folder() -> Generator[Path]:
 def test_a_database_that_takes_longer_to_start_than_the_package_waits_is_waited_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    execute, started = packaged.pgexec, list[str]()
+    execute, information = packaged.pgexec, packaged.PostgresServer.get_postmaster_info
+    cut_off, not_ready = list[str](), ["starting", "starting"]
 
     def slow(command: str, *arguments: Any, **options: Any) -> str:
         output = execute(command, *arguments, **options)
-        if command == "pg_ctl" and not started:
-            started.append(command)
+        if command == "pg_ctl" and not cut_off:
+            cut_off.append(command)
             raise TimeoutExpired(command, 10)
         return output
 
+    def starting(server: Any) -> Any:
+        return SimpleNamespace(status=not_ready.pop()) if not_ready else information(server)
+
     monkeypatch.setattr(packaged, "pgexec", slow)
+    monkeypatch.setattr(packaged.PostgresServer, "get_postmaster_info", starting)
     address = embedded_address(folder / "data")
+    assert (cut_off, not_ready) == (["pg_ctl"], [])
     with psycopg.connect(address) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
-    assert started
     packaged.get_server(folder / "data").cleanup()
 
 
