@@ -36,17 +36,25 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="Run the tests marked `thorough` as well.")
-    parser.addoption("--share", default="1/1", metavar="K/N", help="Run every N-th test, beginning with the K-th.")
+    parser.addoption(
+        "--share",
+        default="1/1",
+        metavar="K/N",
+        help="Run every N-th of the tests marked `rotating`, beginning with the K-th.",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is thorough, unless it is asked for or named, and what is in another share."""
+    """Leave out what is thorough, unless it is asked for, and what is in another share, unless tests are named."""
+    if any("::" in argument for argument in config.args):
+        return
     first, of = map(int, config.getoption("--share").split("/"))
-    named = config.getoption("--thorough") or any("::" in argument for argument in config.args)
-    wanted = [item for item in items if named or not item.get_closest_marker("thorough")][first - 1 :: of]
-    kept = set(wanted)
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = wanted
+    rotating = [item for item in items if item.get_closest_marker("rotating")]
+    left_out = set(rotating) - set(rotating[first - 1 :: of])
+    if not config.getoption("--thorough"):
+        left_out.update(item for item in items if item.get_closest_marker("thorough"))
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

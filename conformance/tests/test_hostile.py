@@ -342,6 +342,7 @@ def is_bounded(case: Case, outcome: Outcome) -> bool:
     return outcome.told["seconds"] < case.seconds and outcome.told["megabytes"] < MEGABYTES and written < OUT_BYTES
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_hostile_target_comes_to_its_verdict(case: Case, outcomes: dict[Case, Outcome]):
     outcome = outcomes[case]
@@ -351,6 +352,7 @@ def test_a_hostile_target_comes_to_its_verdict(case: Case, outcomes: dict[Case, 
     assert is_bounded(case, outcome), outcome.told
 
 
+@pytest.mark.rotating
 def test_no_behavior_of_a_server_is_a_fault_of_the_suite(case: Case, outcomes: dict[Case, Outcome]):
     outcome = outcomes[case]
     bearable = {0} if BEARABLE & {*case.target.split()} else set[int]()
@@ -358,6 +360,7 @@ def test_no_behavior_of_a_server_is_a_fault_of_the_suite(case: Case, outcomes: d
     assert is_bounded(case, outcome), outcome.told
 
 
+@pytest.mark.rotating
 def test_no_behavior_of_a_driver_or_its_client_is_a_fault_of_the_suite(case: Case, outcomes: dict[Case, Outcome]):
     outcome = outcomes[case]
     # Members that the contract does not know are allowed, and an attack may harm nothing.

@@ -79,6 +79,7 @@ async def test_the_reference_server_serving_the_fixture_from_a_database_is_green
     assert_green(run, cells)
 
 
+@pytest.mark.rotating
 async def test_the_reference_server_serving_tools_of_its_own_is_green(judge: Judge, tmp_path: Path):
     own = (*PAGED, "--catalog", str(catalogs.write("core", tmp_path)))
     both = {"argv": own, "http_argv": (*own, "--http", "127.0.0.1:0")}
@@ -110,6 +111,7 @@ async def test_the_miniature_is_green(target: Command, judge: Judge):
     assert not_offered(run) == {("cancelled-not-answered", "http-2026-07-28"), *outlived, *LISTED_ALONE}
 
 
+@pytest.mark.rotating
 async def test_a_server_of_one_tool_is_not_found_wanting(target: Command, judge: Judge, tmp_path: Path):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
     run = await judge(argv=target("miniature"), profile="live", env=variable)

@@ -15,6 +15,7 @@ Command = Callable[..., tuple[str, ...]]
 Judge = Callable[..., Awaitable[Run]]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("pace", ["--seconds 0.3", "--seconds 0.3 --toggle", "--seconds 0.05", "--seconds 1 --http"])
 async def test_no_check_blames_a_server_for_a_list_that_changes(pace: str, target: Command, judge: Judge):
     argv = target("changing", *pace.split())

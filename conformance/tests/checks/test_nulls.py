@@ -64,6 +64,7 @@ async def test_what_does_not_speak_it_over_http_is_not_judged_either(
         await judge_server(chosen)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("kind", "passed"),
     [

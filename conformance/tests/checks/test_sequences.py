@@ -61,6 +61,7 @@ async def test_an_empty_page_that_is_refused_after_another_search_is_found(optio
         await any_sequence.run(ForgetfulBench(options("any-sequence", profile="live")))
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_an_empty_cursor_is_tried_with_other_queries_in_generated_sequences(
     target: Callable[..., tuple[str, ...]], judge: Judge

@@ -59,6 +59,7 @@ def serving(tools: Sequence[JsonObject], folder: Path, **more: Sequence[JsonObje
     return {"TOOLS_SEARCH_CATALOG": str(folder / "own.json")}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_a_server_that_uses_its_freedom_is_green(
@@ -71,6 +72,7 @@ async def test_a_server_that_uses_its_freedom_is_green(
     require_green(run, [era])
 
 
+@pytest.mark.rotating
 async def test_a_server_whose_order_varies_is_found_wanting_in_that_alone(target: Command, judge: Judge):
     run = await judge(argv=target("miniature", "--variant", "another-order-each-time"), era=MODERN)
     assert [(r.check, r.message) for r in run.of("fail", "unverified", "error")] == []
@@ -78,6 +80,7 @@ async def test_a_server_whose_order_varies_is_found_wanting_in_that_alone(target
     assert exit_status(run) == 0
 
 
+@pytest.mark.rotating
 async def test_a_second_page_that_comes_and_goes_is_no_fault_of_the_suite(target: Command, judge: Judge):
     once = target("miniature", "--variant", "second-page-once")
     runs = [await judge("error-data", argv=once, effort="default", era=MODERN), await judge(argv=once, era=MODERN)]
@@ -85,6 +88,7 @@ async def test_a_second_page_that_comes_and_goes_is_no_fault_of_the_suite(target
     assert exit_status(runs[-1]) == 1
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("variant", "era"), [("cursors-hold-once", MODERN), ("cursors-spent-for-good", LEGACY)])
 async def test_a_server_whose_cursors_hold_once_does_not_follow_a_recommendation_and_breaks_no_rule(
     variant: str, era: Era, target: Command, judge: Judge
@@ -197,6 +201,7 @@ async def test_a_server_behind_a_rate_limit_is_judged_like_one_without(target: C
     assert f"({refused}, and the run waited {waited:g} s for it)" in target_text(run.target)
 
 
+@pytest.mark.rotating
 async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_nothing(target: Command, judge: Judge):
     run = await judge(argv=target("miniature", "--variant", "always-busy"), era=MODERN)
     assert [(r.check, r.message) for r in run.of("fail", "warn", "error")] == []
@@ -205,6 +210,7 @@ async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_
     assert exit_status(run) == 1
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ERAS)
 async def test_neither_is_one_that_lists_tools_of_equal_names_and_searches_one_of_them(
     era: Era, target: Command, judge: Judge, tmp_path: Path
@@ -225,6 +231,7 @@ async def test_neither_is_one_whose_list_has_another_order_and_other_pages_each_
     assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_neither_is_one_with_a_single_tool(
     variant: str, brief: bool, target: Command, judge: Judge, tmp_path: Path
@@ -236,6 +243,7 @@ async def test_neither_is_one_with_a_single_tool(
     require_green(run, [turn] if brief else ERAS)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_empty_cursor_that_is_honored_is_followed(era: Era, target: Command, judge: Judge):
     run = await judge(argv=target("miniature", "--variant", "cursor-empty"), era=era)
@@ -243,6 +251,7 @@ async def test_an_empty_cursor_that_is_honored_is_followed(era: Era, target: Com
     require_green(run, [era])
 
 
+@pytest.mark.rotating
 async def test_an_empty_cursor_that_is_refused_ends_no_search(target: Command, judge: Judge, tmp_path: Path):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
     run = await judge(argv=target("miniature", "--fault", "last-cursor-empty"), profile="live", env=variable)

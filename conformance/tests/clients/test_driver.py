@@ -178,6 +178,7 @@ def rules(run: Run, *statuses: str) -> set[str]:
     return {result.check.removeprefix("tools-search-client-") for result in run.results if result.status in statuses}
 
 
+@pytest.mark.rotating
 async def test_requests_of_a_one_shot_client_are_judged_and_the_rest_is_skipped(target: Command, client_options: Build):
     with anyio.fail_after(120):
         run = await judge_client(client_options(argv=target("one_shot_client"), one_shot=True, effort="quick"))
@@ -187,6 +188,7 @@ async def test_requests_of_a_one_shot_client_are_judged_and_the_rest_is_skipped(
     assert exit_status(run) == 0
 
 
+@pytest.mark.rotating
 async def test_a_fault_of_a_one_shot_client_on_the_wire_is_found(target: Command, client_options: Build):
     argv = target("one_shot_client", "--fault", "empty-cursor-ends")
     with anyio.fail_after(60):

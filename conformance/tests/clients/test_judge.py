@@ -42,6 +42,7 @@ def test_a_client_that_keeps_the_rules_ends_in_0(run: Run, target: Command, tmp_
     assert "to the driver: " in log
 
 
+@pytest.mark.rotating
 def test_a_client_that_keeps_the_rules_bears_a_thousand_cases(run: Run, target: Command):
     asked = ["--effort", "deep", "--only", "empty-page-not-end", "--cell", "http-2026"]
     result = run(*asked, "--", *target("miniature_client"))
@@ -54,6 +55,7 @@ def test_a_client_that_lists_in_the_background_does_not_list_because_of_malforme
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.rotating
 def test_a_client_that_does_not_search_one_of_the_lists_is_judged_by_the_others(run: Run, target: Command):
     asked = ["--effort", "quick", "--level", "must", "--cell", "http-2026"]
     result = run(*asked, "--", *target("miniature_client", "--unsearched", "resourceTemplates"))
@@ -124,6 +126,7 @@ def test_a_client_may_stop_at_a_refused_cursor_with_what_it_has(run: Run, target
     assert {entry["status"] for entry in json.loads(result.output)["results"]} == {"pass"}, result.output
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("way", ["stops-after-two-pages", "stops-after-five-pages"])
 def test_a_client_may_stop_after_any_number_of_pages(run: Run, target: Command, way: str):
     argv = target("miniature_client", "--fault", way, "--without", "primitives")
@@ -172,6 +175,7 @@ def test_a_client_that_never_searches_gets_no_verdict_but_what_to_do(
     assert 'failures="0"' in (tmp_path / "conformance-report" / "junit.xml").read_text()
 
 
+@pytest.mark.rotating
 def test_a_client_whose_cursors_are_no_strings_is_no_fault_of_the_suite(run: Run, target: Command):
     argv = target("miniature_client", "--fault", "cursors-in-arrays", "--without", "primitives")
     result = run("--effort", "quick", "--cell", "stdio-2026", "--", *argv)

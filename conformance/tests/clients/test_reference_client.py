@@ -43,6 +43,7 @@ async def require_green(client_options: Callable[..., Options], driver: str, ski
     assert exit_status(run) == 0
 
 
+@pytest.mark.rotating
 async def test_the_plain_sdk_fails_only_the_checks_of_headers(client_options: Callable[..., Options]):
     with anyio.fail_after(240):
         argv = (sys.executable, str(DRIVERS / "python_sdk.py"))

@@ -85,6 +85,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mutant", list(MUTANTS) if each else sample)
 
 
+@pytest.mark.rotating
 async def test_each_fault_of_a_client_turns_exactly_its_checks_red(
     mutant: str, target: Command, pytestconfig: pytest.Config, tmp_path: Path
 ):

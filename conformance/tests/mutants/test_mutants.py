@@ -197,6 +197,7 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
     assert seen == set(mutant.turns_red)
 
 
+@pytest.mark.rotating
 async def test_each_fault_turns_exactly_its_checks_red(
     mutant: str, target: Command, judge: Judge, pytestconfig: pytest.Config
 ):
@@ -206,6 +207,7 @@ async def test_each_fault_turns_exactly_its_checks_red(
     _assert_exact(MUTANTS[mutant], await judge(MUTANTS[mutant], argv, "--http", all_cells=True, timeout=patience))
 
 
+@pytest.mark.rotating
 async def test_each_fault_of_the_reference_turns_exactly_its_checks_red(
     broken_reference: str, target: Command, judge: Judge
 ):
@@ -215,6 +217,7 @@ async def test_each_fault_of_the_reference_turns_exactly_its_checks_red(
     _assert_exact(chosen, await judge(chosen, argv, "--http", "127.0.0.1:0", timeout=20, start_timeout=60))
 
 
+@pytest.mark.rotating
 async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: str, target: Command, judge: Judge):
     mutant, argv = MUTANTS[live_mutant], target("miniature", "--fault", live_mutant)
     own_tools: dict[str, Any] = {"profile": "live", "timeout": 5, "env": {"TOOLS_SEARCH_CATALOG": str(CORE)}}

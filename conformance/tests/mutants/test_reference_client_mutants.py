@@ -53,6 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mutant", list(FAULTS)[:: 1 if each else SOME])
 
 
+@pytest.mark.rotating
 async def test_each_fault_of_the_reference_client_turns_exactly_its_checks_red(
     mutant: str, target: Callable[..., tuple[str, ...]], client_options: Callable[..., Options]
 ):

@@ -30,6 +30,7 @@ async def judge(options: Options) -> Run:
         return await judge_server(options)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("kind", ["silent", "crashing", "breaking", "list-breaking", "list-empty"])
 async def test_an_era_that_is_broken_leaves_no_verdict(kind: str, era: str, options: Build, target: Command):
@@ -63,6 +64,7 @@ async def test_a_result_that_is_no_page_fails_in_every_profile(
     assert exit_status(run) == 1
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("kind", ["one-match", "names-alone"])
 async def test_a_server_that_shows_little_is_not_called_conformant(
@@ -103,6 +105,7 @@ async def test_a_legacy_server_gets_an_answer_to_its_ping(options: Build, target
     assert [result.status for result in run.results] == ["pass"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("kind", ["prefixing", "sometimes-empty"])
 async def test_what_a_server_does_wrong_is_no_fault_of_the_suite(kind: str, options: Build, target: Command):
     run = await judge(options(argv=target("dodgers", kind), era=MODERN))
