@@ -35,7 +35,7 @@ from tools_search_client.federation.federation import (
 )
 from tools_search_client.found import FoundTool
 from tools_search_client.providers import ChatCompletions
-from tools_search_client.providers.results import result_text
+from tools_search_client.providers.results import result_parts, result_text
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
@@ -423,6 +423,7 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("the result of `Federation.call`, or a `Reply`", lambda: adapter.answer(ToolCall("add"), wrong)),
             ("a number of turns", lambda: adapter.compact(wrong)),
             ("what `Federation.call` returned", lambda: result_text(wrong)),
+            ("what `Federation.call` returned", lambda: result_parts(wrong)),
         ]
         for remedy, attempt in mistaken:
             problem = re.escape(f"is of type `{type(path).__name__}`, but must be {remedy}")
