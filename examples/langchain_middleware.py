@@ -23,7 +23,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 
 
 class SearchedTools(AgentMiddleware):
-    """Gives a model tools of all servers: those loaded from the start, and those that it found."""
+    """Gives a model, in one chat, tools of all servers: those loaded from the start, and those that it found."""
 
     def __init__(self, servers: client.Federation, conversation: client.Conversation) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class SearchedTools(AgentMiddleware):
 
     async def abefore_agent(self, state: Any, runtime: Any) -> None:
         """Record the tools that are now offered, and the user's text."""
-        await self.conversation.begin_turn(str(state["messages"][-1].content))
+        await self.conversation.begin_turn(state["messages"][-1].text)  # without the data of pictures
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
         """Send the current tools. A real host also adds `notices` to its messages."""

@@ -9,7 +9,7 @@ Run: `python examples/pydantic_ai_toolset.py mcp.json "what I need"`. Its model 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,10 @@ ANY = SchemaValidator(core_schema.any_schema())  # servers validate arguments th
 
 @dataclass
 class SearchedTools(AbstractToolset[None]):
-    """The tools of all servers. A run has those loaded from the start, and those that its model found."""
+    """The tools of all servers, in one chat: those loaded from the start, and those that its model found in any run."""
 
     servers: client.Federation
-    conversation: client.Conversation = field(init=False)
+    conversation: client.Conversation
 
     @property
     def id(self) -> str | None:
@@ -37,11 +37,10 @@ class SearchedTools(AbstractToolset[None]):
         return "tools-search"
 
     async def for_run(self, ctx: RunContext[None]) -> AbstractToolset[None]:
-        """Return the toolset of one run, which is one conversation."""
-        own = SearchedTools(self.servers)
-        own.conversation = client.Conversation(self.servers)
-        await own.conversation.begin_turn(ctx.prompt if isinstance(ctx.prompt, str) else None)
-        return own
+        """Record the tools that are now offered, and the user's text."""
+        prompt = [ctx.prompt] if isinstance(ctx.prompt, str) else ctx.prompt or []
+        await self.conversation.begin_turn(" ".join(part for part in prompt if isinstance(part, str)))
+        return self
 
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
         """Return the tools of the next request."""
@@ -75,8 +74,9 @@ def stand_in(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 async def main(file: str, text: str) -> None:
     """Answer one text from the user."""
     async with client.open_federation(client.load_configuration(Path(file))) as servers:
-        agent = Agent(FunctionModel(stand_in), deps_type=type(None), toolsets=[SearchedTools(servers)])
-        print((await agent.run(text)).output)  # noqa: T201 - what the example is for
+        agent = Agent(FunctionModel(stand_in), deps_type=type(None))
+        chat = SearchedTools(servers, client.Conversation(servers))
+        print((await agent.run(text, toolsets=[chat])).output)  # noqa: T201 - what the example is for
 
 
 if __name__ == "__main__":

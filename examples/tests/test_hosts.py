@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -63,3 +65,44 @@ def test_an_agent_of_another_framework_has_the_tools_that_its_model_found(packag
     program = [sys.executable, str(FOLDER / example), str(configuration), "send an invoice"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
     assert "search_tools shop__send_invoice" in done.stdout
+
+
+class Turns:
+    """What a conversation is told at the beginning of its turns."""
+
+    def __init__(self) -> None:
+        self.texts: list[str | None] = []
+
+    async def begin_turn(self, text: str | None) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.anyio
+async def test_runs_of_a_pydantic_ai_agent_share_a_conversation_that_gets_the_text_beside_a_picture():
+    framework: Any = pytest.importorskip("pydantic_ai")
+    turns = Turns()
+    toolset = _example("pydantic_ai_toolset").SearchedTools(None, turns)
+    prompt = ["What is this?", framework.BinaryContent(b"png", media_type="image/png")]
+    for _run in range(2):
+        assert await toolset.for_run(SimpleNamespace(prompt=prompt)) is toolset
+    assert turns.texts == ["What is this?"] * 2
+
+
+@pytest.mark.anyio
+async def test_a_langchain_conversation_gets_the_text_beside_a_picture():
+    messages: Any = pytest.importorskip("langchain_core.messages")
+    turns = Turns()
+    middleware = _example("langchain_middleware").SearchedTools(None, turns)
+    message = messages.HumanMessage(["What is this?", {"type": "image", "base64": "cG5n", "mime_type": "image/png"}])
+    await middleware.abefore_agent({"messages": [message]}, None)
+    assert turns.texts == ["What is this?"]
+
+
+def _example(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # for its dataclass
+    spec.loader.exec_module(module)
+    return module

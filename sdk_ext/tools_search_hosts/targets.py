@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -41,13 +41,16 @@ class StdioTarget:
                 raise ValueError(f"`env` has {name!r}, which is not a valid variable name")
 
 
+HttpTransport: TypeAlias = Literal["streamable-http", "sse"]
+
+
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
     """A server that is reached over HTTP."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    transport: Literal["streamable-http", "sse"] = "streamable-http"
+    transport: HttpTransport = "streamable-http"
     expanded: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
     """As in `StdioTarget`."""
 
@@ -55,6 +58,7 @@ class HttpTarget:
         _require_texts(url=[self.url], headers=self.headers)
         if not _is_http_address(self.url):
             raise ValueError("`url` must be like https://host/mcp")
+        _require_choice("transport", self.transport, get_args(HttpTransport))
         for name, value in self.headers.items():
             if not _HEADER_NAME.fullmatch(name):
                 raise ValueError(f"`headers` has {name!r}, which is not a valid header name")
@@ -113,6 +117,8 @@ class ServerEntry:
     def __post_init__(self) -> None:
         if isinstance(self.always_allow, str | list | tuple):
             raise ValueError("`always_allow` must be a set of names")
+        _require_choice("era", self.era, (None, *get_args(EraChoice)))
+        _require_choice("delegate", self.delegate, (None, "turn"))
 
     def allows(self, tool: str) -> bool:
         """Return whether the operator lets a host call the tool of this own name without asking its user."""
@@ -125,6 +131,12 @@ def _require_texts(**members: Mapping[str, object] | Sequence[object]) -> None:
         values = [*member, *member.values()] if isinstance(member, Mapping) else member
         if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
             raise ValueError(f"`{name}` must contain texts only")
+
+
+def _require_choice(member: str, value: object, choices: Sequence[str | None]) -> None:
+    """Raise a `ValueError` for a member that is none of the choices, whatever its annotation says."""
+    if value not in choices:
+        raise ValueError(f"`{member}` must be {' or '.join(map(repr, choices))}")
 
 
 def _is_http_address(url: str) -> bool:

@@ -53,9 +53,11 @@ def test_an_input_of_the_file_is_asked_for_on_a_terminal(liar: Any, tmp_path: Pa
     assert [line.split()[0] for line in output.splitlines() if "make_" in line] == ["one__make_alpha", "one__make_beta"]
 
 
-@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
+@pytest.mark.parametrize(
+    ("key", "reason"), [("\x03", "interrupted by SIGINT"), ("\x04", "aborted")], ids=["Ctrl-C", "Ctrl-D"]
+)
 @pytest.mark.parametrize("is_secret", [False, True])
-def test_an_input_that_the_user_does_not_give_keeps_its_line(tmp_path: Path, key: str, is_secret: bool):
+def test_an_input_that_the_user_does_not_give_keeps_its_line(tmp_path: Path, key: str, reason: str, is_secret: bool):
     file = tmp_path / "mcp.json"
     described = {"id": "key", "description": "Your key", "type": "promptString", "password": is_secret}
     server = {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${input:key}"}}
@@ -68,7 +70,7 @@ def test_an_input_that_the_user_does_not_give_keeps_its_line(tmp_path: Path, key
             with suppress(subprocess.TimeoutExpired):
                 terminal.process.wait(2)
         code, shown = terminal.until_end()
-    assert (code, shown.split("\n")[1:]) == (130, ["Error: aborted", ""])
+    assert (code, shown.split("\n")[1:]) == (130, [f"Error: {reason}", ""])
 
 
 def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(

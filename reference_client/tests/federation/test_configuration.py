@@ -35,7 +35,7 @@ from tools_search_client.federation.federation import (
 )
 from tools_search_client.found import FoundTool
 from tools_search_client.providers import ChatCompletions
-from tools_search_client.providers.results import result_text
+from tools_search_client.providers.results import result_parts, result_text
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
@@ -423,6 +423,7 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("the result of `Federation.call`, or a `Reply`", lambda: adapter.answer(ToolCall("add"), wrong)),
             ("a number of turns", lambda: adapter.compact(wrong)),
             ("what `Federation.call` returned", lambda: result_text(wrong)),
+            ("what `Federation.call` returned", lambda: result_parts(wrong)),
         ]
         for remedy, attempt in mistaken:
             problem = re.escape(f"is of type `{type(path).__name__}`, but must be {remedy}")
@@ -438,6 +439,13 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
         load_configuration(cast("Any", {"mcpServers": {}}))
     with pytest.raises(ValueError, match="`always_allow` must be a set of names"):
         ServerEntry("a", entry.target, always_allow=cast("Any", "git_log"))
+    with pytest.raises(ValueError, match="`delegate` must be None or 'turn'"):
+        ServerEntry("a", entry.target, delegate=cast("Any", "Turn"))
+    with pytest.raises(ValueError, match="`era` must be None or 'auto' or 'legacy'"):
+        ServerEntry("a", entry.target, era=cast("Any", "modern"))
+    for transport in ("SSE", "sse ", "http+sse", None, ["sse"]):
+        with pytest.raises(ValueError, match="`transport` must be 'streamable-http' or 'sse'"):
+            HttpTarget("http://127.0.0.1:9/mcp", {}, cast("Any", transport))
     not_of_texts: dict[str, Callable[[], Any]] = {
         "command": lambda: StdioTarget(wrong),
         "args": lambda: StdioTarget("program", wrong),

@@ -36,7 +36,7 @@ from tools_search_client.providers import (
     Gemini,
     OpenAIResponses,
 )
-from tools_search_client.providers.results import parts_of
+from tools_search_client.providers.results import result_parts
 
 from .endpoint import RENDERERS, Step
 from .rules import RULES
@@ -514,7 +514,7 @@ PICTURE = ImageContent(type="image", data="aGk=", mime_type="image/png")
     ids=["texts", "links", "empty texts", "empty files", "no pictures"],
 )
 def test_a_result_of_very_many_parts_is_cut_with_one_note_and_shows_a_picture_all_the_same(block: Any):
-    parts = parts_of(CallToolResult(content=[PICTURE, *[block] * 20_000]))
+    parts = result_parts(CallToolResult(content=[PICTURE, *[block] * 20_000]))
     words = [part for part in parts if isinstance(part, str)]
     assert len(parts) > len(words)
     assert sum(map(len, words)) < 101_000

@@ -360,6 +360,38 @@ async def test_a_server_is_followed_again_after_a_restart_and_what_was_read_mean
     assert heard == ["", None, None, "", None]
 
 
+async def test_a_server_that_ends_each_subscription_at_once_is_asked_less_and_less(monkeypatch: pytest.MonkeyPatch):
+    """Each of them makes the client forget what it has read, and read it again."""
+    now = 0.0
+    pauses: list[float] = []
+    lasting = [0, 0, 0, 0, 0, 0, 0, 500, 0, 0]
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        pauses.append(seconds)
+        now += seconds
+
+    class Ending:
+        protocol_version = "2026-07-28"
+        server_capabilities = ServerCapabilities(tools=ToolsCapability(list_changed=True))
+        honored = SubscriptionFilter(tools_list_changed=True)
+
+        async def __aiter__(self) -> AsyncGenerator[ToolsListChanged]:
+            nonlocal now
+            now += lasting.pop(0)
+            yield ToolsListChanged()
+
+        @asynccontextmanager
+        async def listen(self, **_: bool) -> AsyncGenerator[Ending]:
+            yield self
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    monkeypatch.setattr(anyio, "current_time", lambda: now)
+    with pytest.raises(IndexError):  # of the list above
+        await follow_changes(cast("Client", Ending()), lambda _: None)
+    assert pauses == [5, 10, 20, 40, 80, 120, 120, 5, 10, 20]
+
+
 async def test_a_server_that_grants_no_subscription_is_used_all_the_same(liar: Any):
     server = liar("no-subscriptions")
     with anyio.fail_after(10):

@@ -467,6 +467,15 @@ async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, sto
     assert not store.folder.exists()
 
 
+async def test_the_address_can_be_shown_by_a_coroutine_function(guarded: Guarded, store: FileTokenStore):
+    async def show(address: str) -> None:
+        await anyio.to_thread.run_sync(browse, address)
+
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(show, seconds=HANGING) as redirect:
+            assert await OAuth(store).sign_in(guarded.url, redirect)
+
+
 async def test_after_a_sign_out_open_connections_and_the_store_have_no_tokens(
     guarded: Guarded, store: FileTokenStore, signed_in: OAuth
 ):

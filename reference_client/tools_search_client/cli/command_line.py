@@ -92,7 +92,7 @@ def _run(given: Sequence[str]) -> int:
             raise
         return EXIT_SIGNAL + signal.SIGPIPE  # Click replaced it because the reader is gone
     except (click.ClickException, click.Abort, ToolsSearchClientError, InterruptionError, OSError) as raised:
-        ctrl_c = isinstance(raised, click.Abort) and isinstance(raised.__cause__, KeyboardInterrupt)
+        ctrl_c = isinstance(raised, click.Abort) and isinstance(raised.__context__, KeyboardInterrupt)
         error = InterruptionError(signal.SIGINT) if ctrl_c else raised
         message, code = _explained(error)
         if "--json" in given[: given.index("--") if "--" in given else len(given)]:

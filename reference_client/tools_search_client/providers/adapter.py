@@ -30,7 +30,7 @@ from tools_search_client.errors import (
     require_kinds,
 )
 from tools_search_client.json_values import compact_json, copied
-from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
+from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, result_parts
 from tools_search_client.providers.saved import SavedReply, SavedTranscript, SavedTurn
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
@@ -449,7 +449,7 @@ class Adapter(ABC):
 
     def _answered(self, call: ProviderCall, outcome: Outcome) -> AnsweredCall:
         if isinstance(outcome, CallToolResult):
-            return AnsweredCall(call, parts_of(outcome), outcome.is_error)
+            return AnsweredCall(call, result_parts(outcome), outcome.is_error)
         text = str(copied(outcome.text)) if outcome.text.strip() else EMPTY_RESULT
         if self._by_reference and outcome.remarks is None:  # a result with references cannot contain anything else
             return AnsweredCall(call, [text], outcome.is_error)

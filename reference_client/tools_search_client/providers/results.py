@@ -85,8 +85,13 @@ class Media:
 Part: TypeAlias = str | Media
 
 
-def parts_of(result: CallToolResult) -> list[Part]:
-    """Return a result's parts in order, within limits."""
+def result_parts(result: CallToolResult) -> list[str | Media]:
+    """Return a tool's result as an adapter sends it to a model that reads pictures: its texts and media, in order.
+
+    Limits: 100,000 characters of text, 100 media, 5 MB for each. What exceeds them is mentioned, not left out silently.
+    Whether the result is an error is not in it: see `is_error` of `result`.
+    """
+    require_kind("result", result, CallToolResult, instead="what `Federation.call` returned")
     if not result.content and result.structured_content is not None:
         block = TextContent(type="text", text=compact_json(copied(result.structured_content)))
         result = result.model_copy(update={"content": [block]})
@@ -100,8 +105,7 @@ def result_text(result: CallToolResult) -> str:
     It has the texts and resources, up to 100,000 characters, or else the structured content. Pictures, recordings and
     other files are only mentioned. The text of a result with `is_error` starts with `Error`.
     """
-    require_kind("result", result, CallToolResult, instead="what `Federation.call` returned")
-    return as_text(parts_of(result), is_error=result.is_error)
+    return as_text(result_parts(result), is_error=result.is_error)
 
 
 def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:

@@ -68,7 +68,8 @@ from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
 
 _RELISTEN_SECONDS: Final = 5.0
-"""Delay in seconds before renewing a lost subscription."""
+_LONGEST_RELISTEN_SECONDS: Final = 120.0
+"""Delay in seconds before renewing a subscription: doubled after one that did not last as long as the last delay."""
 
 _CHANGES: Final[Mapping[type, str]] = {
     ToolsListChanged: TOOLS.setting,
@@ -345,8 +346,9 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
         for name in ("tools", "prompts", "resources")
         if (capability := getattr(offered, name)) is not None and capability.list_changed
     }
-    was_granted = False
+    was_granted, pause = False, 0.0
     while followed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        began = anyio.current_time()
         try:
             async with client.listen(**followed) as subscription:
                 if was_granted:
@@ -362,7 +364,9 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
         except (MCPError, TimeoutError):
             if not was_granted:  # as above
                 return
-        await anyio.sleep(_RELISTEN_SECONDS)
+        lasted = anyio.current_time() - began
+        pause = _RELISTEN_SECONDS if lasted >= pause else min(2 * pause, _LONGEST_RELISTEN_SECONDS)
+        await anyio.sleep(pause)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from inspect import isawaitable
 from os import PathLike
 from pathlib import Path
 from typing import Final, Protocol
@@ -523,7 +524,9 @@ class LoopbackRedirect:
         with anyio.move_on_after(self._seconds):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listener.serve, answer)
-                await in_daemon_thread(partial(self._show, authorization_url))
+                shown = await in_daemon_thread(partial(self._show, authorization_url))
+                if isawaitable(shown):
+                    await shown
         if not results:
             raise TimeoutError(f"nobody signed in within {number_of(self._seconds, 'second')}")
         if problem := results[0].get("error"):
@@ -540,7 +543,7 @@ async def loopback_redirect(
     """Listen on a loopback port of this machine for the browser's redirect after a sign-in.
 
     Args:
-        show: Shows the user the address for signing in; runs in a thread.
+        show: Shows the user the address for signing in. An ordinary function runs in a thread.
         seconds: Timeout for the user to sign in.
         port: The port to listen on; by default any free port.
 
