@@ -64,6 +64,10 @@ _REST_SECONDS: Final = 5
 """Pause after a database is unreachable or refuses writes. Until it ends, searches fail at once if the database is
 unreachable, or use the index as it is if it only refuses writes."""
 
+_REST_SHARE: Final = 10
+"""Minimum pause after a refused write, as a multiple of the time that the write took. A write that fills a disk takes
+long, and what it has written is not removed at once."""
+
 _PATIENCE_SECONDS: Final = 1
 """How long a search waits until the index has new tools. Then it searches what the index has."""
 
@@ -301,6 +305,7 @@ class SharedIndex:
                 break
             if anyio.current_time() < self._writes_rest_until:
                 return False
+            began = anyio.current_time()
             try:
                 self._contents = await anyio.to_thread.run_sync(self._write, wanted)
                 break
@@ -308,22 +313,23 @@ class SharedIndex:
                 # Probably writing the same. If all replicas waited for the lock, each would look after the one before.
                 if pause > _LONGEST_PAUSE_SECONDS:
                     return self._refused(
-                        "another program is writing this catalog; if that does not end, see pg_stat_activity"
+                        "another program is writing this catalog; if that does not end, see pg_stat_activity", began
                     )
                 await anyio.sleep(pause)
                 pause *= 2
             except psycopg.Error as error:
                 if (reason := refusal(error)) is None:
                     raise
-                return self._refused(reason)
+                return self._refused(reason, began)
         self._written = now
         stored = self._contents.tools
         self._has_own_definitions = all(stored.get(name) == own.stored for name, own in self._indexed.items())
         return self._has_own_definitions
 
-    def _refused(self, reason: str) -> bool:
+    def _refused(self, reason: str, began: float) -> bool:
         logger.warning("the index lacks new tools, which cannot be written: %s", reason)
-        self._writes_rest_until = anyio.current_time() + _REST_SECONDS
+        now = anyio.current_time()
+        self._writes_rest_until = now + max(_REST_SECONDS, _REST_SHARE * (now - began))
         return False
 
     async def _read(self, catalog: str) -> Contents:
