@@ -27,7 +27,7 @@ from mcp_ext_tools_search.ranking import Hit, distinct_hits
 from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.types import BusyData
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, Tool
 from psycopg.errors import LockNotAvailable
 from tools_search_hosts.counts import number_of
 from tools_search_ranking.postgres import (
@@ -151,6 +151,8 @@ class SharedIndex:
         self._pool = PostgresPool(address)
         self._tasks: TaskGroup
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
+        self._floors = WeakKeyDictionary[View, tuple[Sequence[Tool], Floor]]()
+        """The matching floor of the tools that the index lacks, by view, while it lacks any."""
         self._update: _Update | None = None
         self._contents = Contents()
         """What the index contained when it was last read."""
@@ -200,7 +202,9 @@ class SharedIndex:
         except (SchemaError, UnanswerableError) as error:
             raise ServerSetupError(str(error)) from None
         self._answered = anyio.current_time()
-        if not is_current:
+        if is_current:
+            self._floors.clear()
+        else:
             hits = await anyio.to_thread.run_sync(self._with_missing, view, query, hits)
         return distinct_hits(hits, visible.keys()), is_current
 
@@ -228,7 +232,10 @@ class SharedIndex:
             for name, exposed in view.tools.items()
             if (own := known.get(name)) is None or own.exposed is not exposed or stored.get(name) != own.stored
         ]
-        return Floor(lacking).under(query, hits)
+        kept = self._floors.get(view)
+        if kept is None or kept[0] != lacking:  # mostly the same objects, whose comparison costs nothing
+            kept = self._floors[view] = lacking, Floor(lacking)
+        return kept[1].under(query, hits)
 
     def _milliseconds_to_wait(self, error: Exception, began: float) -> int:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
