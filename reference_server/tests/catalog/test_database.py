@@ -6,7 +6,7 @@ import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -32,7 +32,14 @@ from click.testing import CliRunner, Result
 from clients import names, with_token
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, retry_after, search_tools, server_settings
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, INTERNAL_ERROR, PROTOCOL_VERSION_META_KEY
+from mcp_ext_tools_search.ranking.floor import Floor
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    INTERNAL_ERROR,
+    PROTOCOL_VERSION_META_KEY,
+    Tool,
+)
 from mcp_types.jsonrpc import HEADER_MISMATCH
 from mcp_types.version import LATEST_MODERN_VERSION
 from tools_search_ranking.extras import MissingExtraError
@@ -646,6 +653,14 @@ async def test_a_shared_index_that_cannot_be_written_is_searched_for_what_it_has
     refusing_writes: Callable[[str], AbstractContextManager[None]],
 ) -> None:
     monkeypatch.setattr(shared_index, "_REST_SECONDS", 1)
+    made = list[Floor]()
+
+    class Counted(Floor):
+        def __init__(self, tools: Sequence[Tool]) -> None:
+            super().__init__(tools)
+            made.append(self)
+
+    monkeypatch.setattr(shared_index, "Floor", Counted)
     name = refusing_writes.__name__
     with anyio.fail_after(SECONDS):
         async with sharing(database.address, database.address, name, tmp_path, raw("growing", tmp_path)) as client:
@@ -663,6 +678,7 @@ async def test_a_shared_index_that_cannot_be_written_is_searched_for_what_it_has
     assert [tool.name for tool in floor.tools] == ["kitchen__plain", "kitchen__fresh"]
     assert (before.ttl_ms, [found.ttl_ms for found in (*meanwhile, named, floor)]) == (5000, [0] * 4)
     assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
+    assert len(made) < len([*meanwhile, named, floor]), "each search collects the terms of these tools again"
 
 
 @pytest.mark.anyio

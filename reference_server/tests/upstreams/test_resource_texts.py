@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -17,7 +18,7 @@ from mcp import Client
 from mcp_ext_search_primitives.client import search_resources
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from tools_search_server.base.limits import Limits
-from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.gateway.gateway import Gateway, GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.upstreams import notifications, resource_texts
 
@@ -58,6 +59,13 @@ def peak(servers: Any) -> int:
     """Return the most memory that the gateway has had, in kB."""
     lines = Path(f"/proc/{servers.running[0].pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+@pytest.fixture
+def has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no search wait for the first reading."""
+    monkeypatch.setattr(Gateway, "start_ends", -math.inf)
+    monkeypatch.setattr(resource_texts, "_WAITED_SECONDS", 0)
 
 
 @pytest.fixture
@@ -134,13 +142,22 @@ async def test_the_log_says_once_why_texts_were_not_read_with_the_number_of_reso
         assert reason in line
 
 
-async def test_a_search_before_the_first_reading_has_ended_must_not_be_cached(
+async def test_while_the_gateway_starts_a_search_waits_for_the_texts_however_long_they_take(
     gateway_over: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource_texts, "_WAITED_SECONDS", 0)
-    resources = [resource("bad:mute"), resource("good:1")]
+    resources, texts = [resource("bad:mute"), resource("good:1")], {"good:1": "zeppelins"}
     with anyio.fail_after(60):
-        async with gateway_over(resources=resources, texts={"good:1": "zeppelins"}, faults=FAULTS) as client:
+        async with gateway_over(resources=resources, texts=texts, faults=FAULTS) as client:
+            assert await found(client, "zeppelins") == ["good:1"]
+
+
+async def test_a_search_before_the_first_reading_has_ended_must_not_be_cached(
+    gateway_over: Any, has_started: None
+) -> None:
+    resources, texts = [resource("bad:mute"), resource("good:1")], {"good:1": "zeppelins"}
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts=texts, faults=FAULTS) as client:
             early = page = await search_resources(client, "zeppelins")
             while page.ttl_ms == 0:  # a search is the only thing to look at
                 await anyio.sleep(0.02)
@@ -240,7 +257,11 @@ async def test_the_texts_of_a_server_are_bounded_together(
 
 
 async def test_what_there_was_no_time_to_read_is_read_after_a_pause_and_nothing_is_read_again_before(
-    gateway_over: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    gateway_over: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    has_started: None,
 ) -> None:
     monkeypatch.setattr(resource_texts, "_ALL_SECONDS", 4)
     monkeypatch.setattr(resource_texts, "_MAX_REST_SECONDS", 0.1)

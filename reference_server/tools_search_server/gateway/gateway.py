@@ -223,6 +223,11 @@ class Gateway:
             gateway=self.id,
         )
 
+    @property
+    def start_ends(self) -> float:
+        """When the gateway has started, at the latest: until then, requests wait for what its upstreams have."""
+        return self._began + self.options.start_deadline
+
     async def settled(self, seconds: float, upstreams: Iterable[Upstream]) -> None:
         """Wait until each upstream has answered or failed once, or until `seconds` after the gateway's start."""
         deadline = self._began + seconds

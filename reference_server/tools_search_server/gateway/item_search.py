@@ -31,10 +31,10 @@ from pydantic import BaseModel
 from tools_search_hosts.json_values import as_list
 
 from tools_search_server.gateway.fanout import ask_all
+from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.orientation import topics
 from tools_search_server.gateway.prompts_and_resources import entries_by_server, public_key, wire_entry
 from tools_search_server.gateway.public_names import split_uri
-from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import UpstreamSearch
 from tools_search_server.upstreams.listing import Kind, key_of
@@ -94,12 +94,12 @@ class ItemSearch:
         kind: The kind of items.
         ranker: The local ranker.
         caching: How long clients may cache an answer, and whether caches may be shared.
-        outcomes: Counts the searches.
+        gateway: The gateway, which counts the searches.
     """
 
-    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint, outcomes: SearchOutcomes) -> None:
+    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint, gateway: Gateway) -> None:
         self._views = views
-        self._outcomes = outcomes
+        self._gateway = gateway
         self._kind = kind
         self._caching = caching
         self._ranker = ranker
@@ -128,7 +128,7 @@ class ItemSearch:
             _in_order, self._kind, query, catalog, found, items, limiter=self._limiter
         )
         if note is None:  # the first page
-            self._outcomes.note_other_search(self._kind.member, query, is_empty=not hits)
+            self._gateway.searches.note_other_search(self._kind.member, query, is_empty=not hits)
         # Do not cache an incomplete answer, neither one from here nor one from a gateway behind this one.
         own_ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms
         ttl_ms = int(min([own_ttl_ms, *(result.ttl_ms for result in found.values())]))
@@ -188,7 +188,7 @@ class ItemSearch:
     async def _items_of(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _ServerItems:
         texts = _NO_TEXTS
         if self._kind is RESOURCES and (reading := seen.upstream.texts) is not None:
-            await reading.first_read()
+            await reading.first_read(self._gateway.start_ends)
             texts = reading.texts
         # Lists and texts stay the same objects until they change, so comparing them costs nothing.
         kept = self._of_server.get((seen.name, version))

@@ -27,7 +27,7 @@ from mcp_ext_tools_search.ranking import Hit, distinct_hits
 from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.types import BusyData
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, Tool
 from psycopg.errors import LockNotAvailable
 from tools_search_hosts.counts import number_of
 from tools_search_ranking.postgres import (
@@ -63,6 +63,10 @@ _RETRY_AFTER_MS: Final = 1_000
 _REST_SECONDS: Final = 5
 """Pause after a database is unreachable or refuses writes. Until it ends, searches fail at once if the database is
 unreachable, or use the index as it is if it only refuses writes."""
+
+_REST_SHARE: Final = 10
+"""Minimum pause after a refused write, as a multiple of the time that the write took. A write that fills a disk takes
+long, and what it has written is not removed at once."""
 
 _PATIENCE_SECONDS: Final = 1
 """How long a search waits until the index has new tools. Then it searches what the index has."""
@@ -147,6 +151,8 @@ class SharedIndex:
         self._pool = PostgresPool(address)
         self._tasks: TaskGroup
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
+        self._floors = WeakKeyDictionary[View, tuple[Sequence[Tool], Floor]]()
+        """The matching floor of the tools that the index lacks, by view, while it lacks any."""
         self._update: _Update | None = None
         self._contents = Contents()
         """What the index contained when it was last read."""
@@ -196,7 +202,9 @@ class SharedIndex:
         except (SchemaError, UnanswerableError) as error:
             raise ServerSetupError(str(error)) from None
         self._answered = anyio.current_time()
-        if not is_current:
+        if is_current:
+            self._floors.clear()
+        else:
             hits = await anyio.to_thread.run_sync(self._with_missing, view, query, hits)
         return distinct_hits(hits, visible.keys()), is_current
 
@@ -224,7 +232,10 @@ class SharedIndex:
             for name, exposed in view.tools.items()
             if (own := known.get(name)) is None or own.exposed is not exposed or stored.get(name) != own.stored
         ]
-        return Floor(lacking).under(query, hits)
+        kept = self._floors.get(view)
+        if kept is None or kept[0] != lacking:  # mostly the same objects, whose comparison costs nothing
+            kept = self._floors[view] = lacking, Floor(lacking)
+        return kept[1].under(query, hits)
 
     def _milliseconds_to_wait(self, error: Exception, began: float) -> int:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
@@ -301,6 +312,7 @@ class SharedIndex:
                 break
             if anyio.current_time() < self._writes_rest_until:
                 return False
+            began = anyio.current_time()
             try:
                 self._contents = await anyio.to_thread.run_sync(self._write, wanted)
                 break
@@ -308,22 +320,23 @@ class SharedIndex:
                 # Probably writing the same. If all replicas waited for the lock, each would look after the one before.
                 if pause > _LONGEST_PAUSE_SECONDS:
                     return self._refused(
-                        "another program is writing this catalog; if that does not end, see pg_stat_activity"
+                        "another program is writing this catalog; if that does not end, see pg_stat_activity", began
                     )
                 await anyio.sleep(pause)
                 pause *= 2
             except psycopg.Error as error:
                 if (reason := refusal(error)) is None:
                     raise
-                return self._refused(reason)
+                return self._refused(reason, began)
         self._written = now
         stored = self._contents.tools
         self._has_own_definitions = all(stored.get(name) == own.stored for name, own in self._indexed.items())
         return self._has_own_definitions
 
-    def _refused(self, reason: str) -> bool:
+    def _refused(self, reason: str, began: float) -> bool:
         logger.warning("the index lacks new tools, which cannot be written: %s", reason)
-        self._writes_rest_until = anyio.current_time() + _REST_SECONDS
+        now = anyio.current_time()
+        self._writes_rest_until = now + max(_REST_SECONDS, _REST_SHARE * (now - began))
         return False
 
     async def _read(self, catalog: str) -> Contents:

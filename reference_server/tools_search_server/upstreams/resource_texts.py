@@ -67,8 +67,8 @@ because each reading makes a connection."""
 _MAX_REST_SECONDS: Final = 60
 
 _WAITED_SECONDS: Final = 2
-"""How long searches wait for a server's texts after its first reading has begun: less than another gateway waits for
-this one (`delegated_search`)."""
+"""How long searches wait for the texts of a server after its first reading has begun, if it begins later than the
+gateway."""
 
 _FEW: Final = 100
 """Number of texts to publish before all are read; then again each time the number has doubled."""
@@ -133,10 +133,14 @@ class ResourceTexts:
         """Whether the first reading has begun and not ended."""
         return self._waited_for_until > -math.inf and not self._has_read.is_set()
 
-    async def first_read(self) -> None:
-        """Wait until everything has been read for the first time, but at most a few seconds after that began."""
-        with anyio.CancelScope(deadline=self._waited_for_until):
-            await self._has_read.wait()
+    async def first_read(self, deadline: float) -> None:
+        """Wait until everything has been read for the first time, if that has begun.
+
+        Wait at most until `deadline`, or until a few seconds after it began if that is later.
+        """
+        if self.is_incomplete:
+            with anyio.CancelScope(deadline=max(deadline, self._waited_for_until)):
+                await self._has_read.wait()
 
     async def keep_read(self, lists: Lists, watch: WatchedResources | None) -> None:
         """Read the listed resources, and again those that change, until cancelled.

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
 import time
 import warnings
 from os import PathLike
 from pathlib import Path
 from subprocess import SubprocessError, TimeoutExpired
-from typing import Final
+from threading import Event, Thread
+from typing import Any, Final
 
 from tools_search_ranking.extras import MissingExtraError, install_command
 
+logger = logging.getLogger(__name__)
+
 _START_SECONDS: Final = 60
 _POLL_SECONDS: Final = 0.2
+_WATCH_SECONDS: Final = 2
+_MAX_PAUSE_SECONDS: Final = 60
+
+_watched = set[Path]()
+"""The folders whose database a thread keeps running."""
 
 
 def embedded_address(folder: str | PathLike[str]) -> str:
     """Start the database in `folder`, which is created if necessary, and return its local address.
 
-    It listens on a socket in the folder but on no port, and stops when the last program that uses it ends.
+    It listens on a socket in the folder but on no port, and stops when the last program that uses it ends. If it ends
+    before, such as when it is killed, it is started again.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -41,6 +53,9 @@ def embedded_address(folder: str | PathLike[str]) -> str:
             while server.get_postmaster_info().status != "ready" and time.monotonic() < until:
                 time.sleep(_POLL_SECONDS)
                 server.start()
+        if folder not in _watched:
+            _watched.add(folder)
+            _Watch(server, folder).start()
         return server.get_uri()
     except RuntimeError as error:
         raise OSError(f"the database in {folder} does not start: {error}") from error
@@ -48,3 +63,39 @@ def embedded_address(folder: str | PathLike[str]) -> str:
         is_database = (folder / "PG_VERSION").exists()
         advice = f"see {folder / 'log'}" if is_database else "name a new or empty folder"
         raise OSError(f"the database in {folder} does not start: {advice}") from error
+
+
+class _Watch(Thread):
+    """Starts a database again whenever it has ended, until this program stops using it."""
+
+    def __init__(self, server: Any, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self._server, self._folder = server, folder
+        self._stopped = Event()
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Stop watching, before the database is stopped."""
+        self._stopped.set()
+        self.join(_START_SECONDS)
+
+    def run(self) -> None:
+        pause = _WATCH_SECONDS
+        while not self._stopped.wait(pause):
+            if self._server.get_postmaster_info().is_running():
+                continue
+            try:
+                # A program leaves this list before it stops the database.
+                if os.getpid() not in self._server.global_process_id_list.get_and_remove(0):
+                    break
+                self._server.start()
+            except (OSError, ValueError, SubprocessError) as error:
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+                logger.warning("the database in %s has ended and does not start again: %s", self._folder, error)
+            else:
+                pause = _WATCH_SECONDS
+                logger.warning("the database in %s had ended, and was started again", self._folder)
+            # Each start registers another function that stops the database at exit, which must come after this one.
+            atexit.unregister(self.end)
+            atexit.register(self.end)
+        _watched.discard(self._folder)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import tempfile
+import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -12,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tools_search_ranking.postgres import embedded
 from tools_search_ranking.postgres.embedded import embedded_address
 
 packaged: Any = pytest.importorskip(
@@ -50,6 +55,28 @@ def test_a_database_that_takes_longer_to_start_than_the_package_waits_is_waited_
     with psycopg.connect(address) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
     packaged.get_server(folder / "data").cleanup()
+
+
+def test_a_database_that_is_killed_starts_again_with_its_data_until_the_program_stops_using_it(
+    folder: Path, caplog: pytest.LogCaptureFixture
+):
+    address = embedded_address(folder / "data")
+    with psycopg.connect(address) as connection:
+        connection.execute("create table kept as select 1")
+    server = packaged.get_server(folder / "data")
+    os.kill(server.get_pid(), signal.SIGKILL)
+
+    deadline = time.monotonic() + 60
+    while "was started again" not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)  # there is only the log to look at
+    with psycopg.connect(address) as connection:
+        assert connection.execute("select * from kept").fetchone() == (1,)
+    [watch] = [thread for thread in threading.enumerate() if isinstance(thread, embedded._Watch)]  # pyright: ignore[reportPrivateUsage]
+    server.cleanup()
+    watch.join(60)
+    assert not watch.is_alive()
+    assert not (folder / "data" / "postmaster.pid").exists()
 
 
 @pytest.mark.parametrize(
