@@ -185,6 +185,7 @@ class _Busy(SearchFault):
     """Refuses more than a few searches at once, and says so wrongly."""
 
     most = 20
+    seconds = 0.02
     refusal: RefusalError
 
     def __init__(self) -> None:
@@ -193,7 +194,7 @@ class _Busy(SearchFault):
     def params(self, params: Json) -> Json:
         if not self.free.acquire(blocking=False):
             raise self.refusal
-        time.sleep(0.02)
+        time.sleep(self.seconds)
         self.free.release()
         return params
 
@@ -207,6 +208,12 @@ class AloneOnly(_Busy):
 
 class BusyWithoutData(_Busy):
     refusal = RefusalError(-32603, "Too many searches at once", None)
+
+
+class BusyWhereSlowWithoutData(BusyWithoutData):
+    """Searches too fast to refuse any, unless the fixture delays them."""
+
+    seconds = int(os.environ.get("TOOLS_SEARCH_DELAY_MS", "0")) / 1000
 
 
 class BusyForAWhileWithoutData(BusyWithoutData):
