@@ -77,6 +77,23 @@ class AnswersKeptByJoinedParams(SearchFault):
         return {**result, **self.kept.setdefault(f"{params['query']}{params['limit']}", result)}
 
 
+class MatchesKeptUpToFirstLimit(SearchFault):
+    """Ranks only as many as the first request with a query asks for, or ten, and keeps these for the next ones.
+
+    Does so for queries with white space around them, because those of many checks would show it otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        plain = params["query"] == params["query"].strip()
+        kept = self.kept.setdefault(params["query"], max(params.get("limit", 50), 10))
+        if plain or "cursor" in params or len(result["tools"]) <= kept:
+            return result
+        return {**without(result, "nextCursor"), "tools": result["tools"][:kept]}
+
+
 class PromptsAlteredBySearch(Fault):
     """Counts the searches in what it gets next."""
 

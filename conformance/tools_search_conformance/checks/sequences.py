@@ -44,6 +44,7 @@ _WORDS: Final = 12
 _LONG: Final = f"{NONSENSE} " * 55
 _NOT_SO_LONG: Final = f"{NONSENSE[::-1]} " * 50
 """Texts that fill most of a query and that no tool has."""
+_MANY: Final = 50
 _HASHED: Final = 7
 """Number of base-31 digits that can represent any 32-bit number."""
 _GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
@@ -65,10 +66,10 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches,"
     " each after several searches and refusals; calls of what was not listed, before and after a search finds it;"
     " over HTTP, the same search by clients of both eras, in turn and at once; similar long queries, queries with"
-    " the same hash, params that are equal once they are joined, and the same queries by other methods, to another"
-    " process in another order. With `--effort deep`, generated sequences of searches and listings, interleaved"
-    " and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that failed in other"
-    " checks, again on this connection and as the first search on another one.",
+    " the same hash, params that are equal once they are joined, one query with several limits, and the same queries"
+    " by other methods, to another process in another order. With `--effort deep`, generated sequences of searches and"
+    " listings, interleaved and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that"
+    " failed in other checks, again on this connection and as the first search on another one.",
     passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
     " connections.",
     methods=EVERY_METHOD,
@@ -215,6 +216,8 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
             queries = (*alike, (hashed, _with_hash_of(hashed, second)))
             params: list[tuple[JsonObject, JsonObject]] = [({"query": a}, {"query": b}) for a, b in queries]
             params.append(({"query": first, "limit": 11}, {"query": f"{first}1", "limit": 1}))  # equal if joined
+            new = f" {await bench.query_with_matches()} "  # a server may keep as many matches as are asked for at first
+            params.append(({"query": new, "limit": 1}, {"query": new, "limit": _MANY}))
             for pair in params:
                 answers = [await _ask(bench, **each) for each in pair]
                 for each, here in zip(pair[::-1], answers[::-1], strict=True):
