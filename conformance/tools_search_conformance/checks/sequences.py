@@ -216,8 +216,6 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
             queries = (*alike, (hashed, _with_hash_of(hashed, second)))
             params: list[tuple[JsonObject, JsonObject]] = [({"query": a}, {"query": b}) for a, b in queries]
             params.append(({"query": first, "limit": 11}, {"query": f"{first}1", "limit": 1}))  # equal if joined
-            new = f" {await bench.query_with_matches()} "  # a server may keep as many matches as are asked for at first
-            params.append(({"query": new, "limit": 1}, {"query": new, "limit": _MANY}))
             for pair in params:
                 answers = [await _ask(bench, **each) for each in pair]
                 for each, here in zip(pair[::-1], answers[::-1], strict=True):
@@ -227,6 +225,7 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                         f"the search returned {shown[:5]}, but after the same requests in another order {wanted[:5]}"
                     )
                     bench.expect(shown == wanted, here, message, case=f"params {json_text(each):.1100}")
+            await _expect_none_lost_after_first_limit(bench, other)
             here = [bench, *bench.others_served]
             for number, (each, earlier) in enumerate(permutations(here, 2)):
                 keys = [key for key in (await each.vocabulary()).keys if is_query(key)] or [first]
@@ -237,6 +236,17 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                 shown, wanted = _names(after)[:1], _names(answer)[:1]
                 message = f"{each.method} returned {wanted} first, but after the same query by {earlier.method} {shown}"
                 bench.expect(shown == wanted, answer, message, case=f"query {query!r}")
+
+
+async def _expect_none_lost_after_first_limit(bench: Bench, other: Bench) -> None:
+    """Expect a search not to keep only as many matches as its first request asks for; `other` is another process."""
+    query = f" {await bench.query_with_matches()} "  # that one itself was sent with a large limit
+    await _ask(bench, query, limit=1)
+    few, many = await _ask(bench, query, limit=_MANY), await _ask(other, query, limit=_MANY)
+    ended = few.result is not None and many.result is not None and "nextCursor" not in few.result
+    lost = [name for name in _names(many) if ended and name not in _names(few)]
+    message = f"after the same search with limit 1, the search ends without {lost[:5]}, which it finds at first"
+    bench.expect(not lost, few, message, case=f"params {json_text(few.params)}")
 
 
 def _with_hash_of(text: str, other: str) -> str:
