@@ -26,3 +26,9 @@ async def test_it_says_what_differs(fault: str, difference: str, judge: Judge, t
     (result,) = run.results
     assert result.status == "fail"
     assert difference in result.message
+
+
+async def test_an_order_that_changes_without_a_search_is_not_blamed_on_one(judge: Judge, target: Callable[..., Any]):
+    argv = target("miniature", "--variant", "list-in-another-order-now-and-then")
+    run = await judge("list-unchanged", argv=argv, era="2026-07-28")
+    assert [(result.check, result.message) for result in run.of("fail", "error")] == []

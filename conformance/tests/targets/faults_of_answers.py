@@ -755,6 +755,7 @@ def _best_only(most: int) -> type[Fault]:
 
 best_five_only = _best_only(5)
 best_hundred_only = _best_only(100)
+best_thousand_only = _best_only(1000)
 
 
 def _refused_as_error(code: int, when: Callable[[Json], bool]) -> type[Fault]:

@@ -75,6 +75,17 @@ class AddedToolNotFound(_Changes):
         return [tool for tool in tools if tool["name"] in self.first]
 
 
+class AddedNameIsOneOfMany(_Changes):
+    """Ranks by words alone what came with a change, because the names were read at the start."""
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        def rank(tool: Json) -> int:
+            texts = [tool["name"].lower(), str(tool.get("description")).lower()]
+            return -sum(text.count(word) for word in re.findall("[a-z]+", params["query"]) for text in texts)
+
+        return tools if params["query"] in self.first else sorted(tools, key=rank)
+
+
 class AlteredToolAsItWas(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         return tools if "cursor" in params else [self.ever.get(tool["name"], tool) for tool in tools]
@@ -339,6 +350,30 @@ def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
     for tool in result["tools"]:
         tool["_meta"][EXTENSION_ID] = {**tool["_meta"][EXTENSION_ID], "score": share}
     return result
+
+
+@wrong_result
+def scores_by_the_average_length_of_all_tools(params: Json, result: Json) -> Json:
+    """Divide by the best score, which hides the average where all tools are equally long."""
+    lengths = [len(str(tool.get("description"))) for tool in served_catalog()["tools"]]
+    average = sum(lengths) / (len(lengths) or 1)
+    scores = [1 / (1 + len(str(tool.get("description"))) / average) for tool in result["tools"]]
+    for tool, score in zip(result["tools"], scores, strict=True):
+        tool["_meta"][EXTENSION_ID] = {**tool["_meta"][EXTENSION_ID], "score": score / max(scores)}
+    return result
+
+
+@wrong_result
+def best_hundred_of_all_tools(params: Json, result: Json) -> Json:
+    """Leave out what a caller does not see after the ranking, which ends at a hundred tools."""
+
+    def rank(tool: Json) -> int:
+        texts = [str(tool.get(name)).lower() for name in ("name", "title", "description")]
+        return -sum(text.count(word) for word in params["query"].lower().split() for text in texts)
+
+    unseen = [tool for tool in _hidden().values() if caller.get()]
+    best = sorted([*unseen, *result["tools"]], key=rank)[:100]
+    return {**result, "tools": [tool for tool in result["tools"] if tool in best]} if unseen else result
 
 
 @wrong_result

@@ -77,6 +77,23 @@ class AnswersKeptByJoinedParams(SearchFault):
         return {**result, **self.kept.setdefault(f"{params['query']}{params['limit']}", result)}
 
 
+class MatchesKeptUpToFirstLimit(SearchFault):
+    """Ranks only as many as the first request with a query asks for, or ten, and keeps these for the next ones.
+
+    Does so for queries with white space around them, because those of many checks would show it otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        plain = params["query"] == params["query"].strip()
+        kept = self.kept.setdefault(params["query"], max(params.get("limit", 50), 10))
+        if plain or "cursor" in params or len(result["tools"]) <= kept:
+            return result
+        return {**without(result, "nextCursor"), "tools": result["tools"][:kept]}
+
+
 class PromptsAlteredBySearch(Fault):
     """Counts the searches in what it gets next."""
 
@@ -185,6 +202,7 @@ class _Busy(SearchFault):
     """Refuses more than a few searches at once, and says so wrongly."""
 
     most = 20
+    seconds = 0.02
     refusal: RefusalError
 
     def __init__(self) -> None:
@@ -193,7 +211,7 @@ class _Busy(SearchFault):
     def params(self, params: Json) -> Json:
         if not self.free.acquire(blocking=False):
             raise self.refusal
-        time.sleep(0.02)
+        time.sleep(self.seconds)
         self.free.release()
         return params
 
@@ -207,6 +225,12 @@ class AloneOnly(_Busy):
 
 class BusyWithoutData(_Busy):
     refusal = RefusalError(-32603, "Too many searches at once", None)
+
+
+class BusyWhereSlowWithoutData(BusyWithoutData):
+    """Searches too fast to refuse any, unless the fixture delays them."""
+
+    seconds = int(os.environ.get("TOOLS_SEARCH_DELAY_MS", "0")) / 1000
 
 
 class BusyForAWhileWithoutData(BusyWithoutData):

@@ -47,6 +47,18 @@ class FirstPageEmpty(Miniature):
         return {"tools": [], "nextCursor": self.sealed(0, query)}
 
 
+@_variant("list-in-another-order-now-and-then")
+class ListInAnotherOrderNowAndThen(Miniature):
+    """The list has the same tools, in one page, and every seventh time another order."""
+
+    times = 0
+
+    def listed(self, params: Json) -> Json:
+        self.times += 1
+        by = self.times // 7 % len(self.tools)
+        return {"tools": [*self.tools[by:], *self.tools[:by]]}
+
+
 @_variant("another-order-each-time")
 class AnotherOrderEachTime(Miniature):
     """Each search has an order of its own, which its pages keep; the tool whose name is searched for is the first."""

@@ -55,7 +55,12 @@ _SHARED_NAME: Final = WORDS[4]
 """A word of a visible resource or template that has the same name as a hidden one."""
 
 # A server may take its topics from the groups.
-_NUMBERS: Final = range(20)
+_NUMBERS: Final = range(120)
+"""Those of the hidden items: more than a server may rank before it leaves out what a caller does not see."""
+
+_CROWD: Final = " ".join([COMMON] * 6)
+"""Ranks hidden items before visible ones in a search for this word."""
+
 _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 """Limits of a search for all visible tools, each with the number of the page to compare."""
 _IN_FLIGHT: Final = 3
@@ -73,7 +78,9 @@ _NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}
 
 def _visible(primitive: Primitive) -> list[JsonObject]:
     meta = {EXTENSION_ID: {"group": "tools of the meadow"}}
-    return [made_item(primitive, word, _meta=meta) for word in WORDS]
+    # Lengths differ, because the average length may influence scores.
+    texts = [f"Looks after the {word} of the {COMMON}{', day after day' * n}." for n, word in enumerate(WORDS)]
+    return [made_item(primitive, word, description=text, _meta=meta) for word, text in zip(WORDS, texts, strict=True)]
 
 
 def _hidden(primitive: Primitive) -> list[JsonObject]:
@@ -82,7 +89,7 @@ def _hidden(primitive: Primitive) -> list[JsonObject]:
             primitive,
             f"{_SHARED_WORD}_{number}",
             description=f"Hides {number} {_SHARED_WORD} behind another {_SHARED_WORD}, far from any {COMMON}"
-            " and out of sight.",
+            f" and out of sight. {_CROWD}",
             title=f"Veiled {number}",
             _meta={EXTENSION_ID: {"group": "what is hidden"}},
             **({} if number or primitive.key == "name" else {"name": name_of(_SHARED_NAME)}),

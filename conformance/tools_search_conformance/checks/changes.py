@@ -23,6 +23,11 @@ from tools_search_conformance.wire.codec import JsonObject, same
 _CATALOG: Final = "changing"
 _GONE, _ALTERED, _RESHAPED, _ADDED, _ADDED_TOO = WORDS[-1], WORDS[-2], WORDS[-3], "kiln", "loom"
 _NEW_WORD: Final = "sepia"
+_UNRELATED: Final = (
+    "Weaves whatever is left in the valley at the end of the year, and puts it away until the first snow."
+)
+"""Describes the item named like the word of all items, so that only its name makes it the first match for that word."""
+
 _REWORDED: Final = f"Minds the {_RESHAPED} of the {COMMON}."
 _RESHAPES: Final[dict[str, JsonObject]] = {
     "Tool": {"inputSchema": {"type": "object", "required": ["hour"]}},
@@ -63,7 +68,7 @@ def _after(primitive: Primitive) -> list[JsonObject]:
             title="Refill",
         ),
         made_item(primitive, _ADDED, **_RICH, **_RICH_BY_TYPE[primitive.items]),
-        made_item(primitive, _ADDED_TOO),
+        made_item(primitive, _ADDED_TOO, name=COMMON, description=_UNRELATED),
     ]
 
 

@@ -321,7 +321,7 @@ def _within_limit(exchange: Exchange) -> bool:
 
 @server_check(
     title="A server that is too busy says when to try again",
-    sends=f"{_BURST} concurrent searches, which may be too many.",
+    sends=f"{_BURST} concurrent searches, which may be too many; {_IN_FLIGHT} on a fixture that delays them.",
     passes=f"For each, a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
     methods=EVERY_METHOD,
 )
@@ -337,8 +337,16 @@ async def busy_refusal(bench: Bench) -> None:
         message = f"a search after others got {refused[0].describe()}, but the same search later got a result"
         bench.expect(again.result is None, refused[0], message, case="a search soon after others")
     bench.require(bool(served), f"a search for {name!r} got {alone[name].describe()}", alone[name])
-    burst: list[JsonObject] = [{"query": served[number % len(served)]} for number in range(_BURST)]
-    seconds = bench.options.timeout + _BURST * max(alone[query].milliseconds for query in served) / 1000
+    await _judge_burst(bench, served, _BURST, max(alone[query].milliseconds for query in served))
+    if bench.primitive is TOOLS and "delay" in bench.options.fixture_features and not bench.options.effective_brief:
+        other, *keys = await _delayed(bench)  # a fast server may never have many searches in flight
+        await _judge_burst(other, keys, _IN_FLIGHT, _DELAY_MS)
+
+
+async def _judge_burst(bench: Bench, served: Sequence[str], count: int, milliseconds: float) -> None:
+    """Expect a result or a refusal with a time for each of `count` concurrent searches, which take so long alone."""
+    burst: list[JsonObject] = [{"query": served[number % len(served)]} for number in range(count)]
+    seconds = bench.options.timeout + count * milliseconds / 1000
     exchanges = [
         exchange
         for exchange in await bench.server.at_once(burst, seconds=seconds)
@@ -356,11 +364,11 @@ async def busy_refusal(bench: Bench) -> None:
         answer = exchange.describe()
         if exchange.error is not None and exchange.error.code == _INTERNAL:
             answer = f"{answer} with the data {json_text(exchange.error.data)}"
-        what = f"one of {_BURST} concurrent searches got {answer}, but the same search alone got a result"
-        bench.expect(fitting, exchange, what, case=f"{_BURST} concurrent searches")
-    bench.require(bool(exchanges), f"all of {_BURST} concurrent searches are refused by their HTTP status")
+        what = f"one of {count} concurrent searches got {answer}, but the same search alone got a result"
+        bench.expect(fitting, exchange, what, case=f"{count} concurrent searches")
+    bench.require(bool(exchanges), f"all of {count} concurrent searches are refused by their HTTP status")
     silent = [exchange for exchange in exchanges if not exchange.replied]
-    bench.require(not silent, f"of {_BURST} concurrent searches, {len(silent)} got no response", (silent or [None])[0])
+    bench.require(not silent, f"of {count} concurrent searches, {len(silent)} got no response", (silent or [None])[0])
 
 
 async def _delayed(bench: Bench) -> tuple[Bench, str, str]:

@@ -313,12 +313,12 @@ async def all_terms_match(bench: Bench) -> None:
         bench.expect(not lost, walk.last, message, case=f"query {query!r}")
 
     def judge_many(survey: Survey) -> None:
-        for walk in (walk for walk in survey.shared if walk.ended):
+        for walk in (walk for walk in (*survey.shared, *survey.wholes) if walk.ended):
             queried = {*terms_of(walk.query)}
             wanted = {tool["name"] for tool in survey.listing.items if queried <= {*terms_of("\n".join(text_of(tool)))}}
             lost = wanted.difference(walk.keys)
-            message = f"a search for the term {walk.query!r} misses {len(lost)} of the {number_of(len(wanted), 'tool')}"
-            message += " that contain it"
+            message = f"a search for {walk.query!r} misses {len(lost)} of the {number_of(len(wanted), 'tool')}"
+            message += " that contain each of its terms"
             bench.expect(not lost, walk.last, message, case=walk.case)
 
     await bench.nonempty_listing()

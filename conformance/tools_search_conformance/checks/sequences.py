@@ -44,6 +44,7 @@ _WORDS: Final = 12
 _LONG: Final = f"{NONSENSE} " * 55
 _NOT_SO_LONG: Final = f"{NONSENSE[::-1]} " * 50
 """Texts that fill most of a query and that no tool has."""
+_MANY: Final = 50
 _HASHED: Final = 7
 """Number of base-31 digits that can represent any 32-bit number."""
 _GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
@@ -65,10 +66,10 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches,"
     " each after several searches and refusals; calls of what was not listed, before and after a search finds it;"
     " over HTTP, the same search by clients of both eras, in turn and at once; similar long queries, queries with"
-    " the same hash, params that are equal once they are joined, and the same queries by other methods, to another"
-    " process in another order. With `--effort deep`, generated sequences of searches and listings, interleaved"
-    " and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that failed in other"
-    " checks, again on this connection and as the first search on another one.",
+    " the same hash, params that are equal once they are joined, one query with several limits, and the same queries"
+    " by other methods, to another process in another order. With `--effort deep`, generated sequences of searches and"
+    " listings, interleaved and cancelled, with changes of the catalog if the fixture can be reloaded. Requests that"
+    " failed in other checks, again on this connection and as the first search on another one.",
     passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
     " connections.",
     methods=EVERY_METHOD,
@@ -224,6 +225,7 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                         f"the search returned {shown[:5]}, but after the same requests in another order {wanted[:5]}"
                     )
                     bench.expect(shown == wanted, here, message, case=f"params {json_text(each):.1100}")
+            await _expect_none_lost_after_first_limit(bench, other)
             here = [bench, *bench.others_served]
             for number, (each, earlier) in enumerate(permutations(here, 2)):
                 keys = [key for key in (await each.vocabulary()).keys if is_query(key)] or [first]
@@ -234,6 +236,17 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                 shown, wanted = _names(after)[:1], _names(answer)[:1]
                 message = f"{each.method} returned {wanted} first, but after the same query by {earlier.method} {shown}"
                 bench.expect(shown == wanted, answer, message, case=f"query {query!r}")
+
+
+async def _expect_none_lost_after_first_limit(bench: Bench, other: Bench) -> None:
+    """Expect a search not to keep only as many matches as its first request asks for; `other` is another process."""
+    query = f" {await bench.query_with_matches()} "  # that one itself was sent with a large limit
+    await _ask(bench, query, limit=1)
+    few, many = await _ask(bench, query, limit=_MANY), await _ask(other, query, limit=_MANY)
+    ended = few.result is not None and many.result is not None and "nextCursor" not in few.result
+    lost = [name for name in _names(many) if ended and name not in _names(few)]
+    message = f"after the same search with limit 1, the search ends without {lost[:5]}, which it finds at first"
+    bench.expect(not lost, few, message, case=f"params {json_text(few.params)}")
 
 
 def _with_hash_of(text: str, other: str) -> str:

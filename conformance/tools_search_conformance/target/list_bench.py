@@ -92,7 +92,13 @@ class ListBench(Workbench):
         return noun_of(self.primitive)
 
     async def keeps_order(self, listing: Listing) -> bool:
-        """Return whether the list stays in this order without a search. Two short listings can agree by chance."""
+        """Return whether the list stays in this order without a search, now and some seconds later.
+
+        Two short listings can agree by chance.
+        """
+        if not await self.lists_alike(listing.in_order_of):
+            return False
+        await anyio.sleep(_WATCHED_SECONDS)
         return await self.lists_alike(listing.in_order_of)
 
     async def lists_alike(self, alike: Callable[[Listing], bool]) -> bool:
