@@ -102,6 +102,7 @@ def session(running: Session) -> Session:
     return running
 
 
+@pytest.mark.rotating
 def test_a_tool_is_searched_asked_about_called_and_its_result_answered(session: Session):
     call = Play("I call it.", [("good__make_alpha", {"size": 3})])
     session.plays(Play("I look.", session.finds("good__make_alpha").calls), call, Play("It is made."))
@@ -333,6 +334,7 @@ def test_a_model_that_loads_more_tools_than_the_provider_takes_goes_on_and_reset
     assert [name for name in MANY if f'"stuck__{name}"' in sent] == []
 
 
+@pytest.mark.rotating
 def test_ctrl_c_twice_leaves_and_shows_the_savings(tmp_path: Path, liar: Any):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": liar().as_configured()}}))
     nowhere = {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}

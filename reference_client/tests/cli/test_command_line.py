@@ -189,6 +189,7 @@ def test_programs_get_every_mistake_as_json(run: Run, arguments: list[str]) -> N
     assert message.splitlines()[0] in outcome.errors
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -229,6 +230,7 @@ def test_an_input_that_is_closed_is_a_mistake_like_others() -> None:
     assert message in done.stderr
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("redirection", "code", "said"),
     [

@@ -137,6 +137,7 @@ def test_login_offers_servers(complete: Any, write_configuration: Write):
     assert complete("login", "--config", file, "o") == ["one"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -186,6 +187,7 @@ def test_a_file_is_offered_also_where_its_name_has_a_line_break():
         assert (offered.value, offered.type) == ("two\nlines", "file")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("begun", "word"),
     [

@@ -46,6 +46,7 @@ def only(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Step], *servers: s
         monkeypatch.setattr(stage_module, "demo_servers", chosen)
 
 
+@pytest.mark.rotating
 def test_the_demo_shows_every_link_over_published_servers(run: Run, monkeypatch: pytest.MonkeyPatch):
     # Every check of the suite is run on this server by the suite's own tests, and by the demo where it is a check.
     monkeypatch.setattr(programs, "_SUITE", (*programs._SUITE, "--only", "limit-*"))  # pyright: ignore[reportPrivateUsage]
@@ -109,6 +110,7 @@ def test_a_step_that_fails_is_named_and_the_others_are_performed(run: Run, monke
     assert done.json["steps"][2]["seen"] is True
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("steps", "code", "shown"),
     [

@@ -41,6 +41,7 @@ server.run()
 """
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arguments", [("prompts", "mute__wait"), ("resources", "wait://ever")])
 @pytest.mark.parametrize("others", [{}, {"gone": {"command": "/nowhere/program"}}])
 def test_what_does_not_come_in_time_is_named_with_what_gives_it_more(

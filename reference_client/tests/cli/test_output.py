@@ -119,6 +119,7 @@ def test_every_script_is_readable_in_what_a_tool_takes(run: Run):
     assert '城市 (string, default "東京")' in refused.errors
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("command", ["tools", "call forecast --yes"])
 def test_an_encoding_without_a_character_is_no_crash(command: str):
     line = [*PROGRAM, *command.split(), "--command", SCRIPTS]
@@ -145,6 +146,7 @@ server.run()
 """
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("columns", [3, 20, 40])
 def test_describe_shows_what_is_said_of_a_parameter_in_full(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int

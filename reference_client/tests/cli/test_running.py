@@ -74,6 +74,7 @@ async def test_servers_that_do_not_stop_are_ended_with_all_that_they_have_starte
         await until(lambda: not any(map(is_alive, pids)))
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_the_demo_is_interrupted_at_once_even_while_it_waits_for_another_program(
     tmp_path: Path, until: Until

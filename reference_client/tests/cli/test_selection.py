@@ -53,6 +53,7 @@ def test_an_input_of_the_file_is_asked_for_on_a_terminal(liar: Any, tmp_path: Pa
     assert [line.split()[0] for line in output.splitlines() if "make_" in line] == ["one__make_alpha", "one__make_beta"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("key", "reason"), [("\x03", "interrupted by SIGINT"), ("\x04", "aborted")], ids=["Ctrl-C", "Ctrl-D"]
 )
@@ -196,6 +197,7 @@ def test_an_address_is_sent_its_headers(run: Run):
     assert outcome.code == 1
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("option", "level", "is_shown"),
     [((), None, False), ((), "debug", True), (("-vv",), "error", True), (("--verbose",), "debug", False)],

@@ -62,6 +62,7 @@ def pinning(count: int, prefix: str = "tool") -> list[Tool]:
     return [Tool.model_validate(definition(f"{prefix}_{number}", **PIN)) for number in range(count)]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("is_listed", [True, False], ids=["listed", "searched"])
 @pytest.mark.parametrize("enabled", [True, False], ids=["on demand", "all loaded"])
 async def test_a_model_never_meets_a_tool_that_is_for_apps_alone(

@@ -279,6 +279,7 @@ def trusted_texts(provider: str, body: dict[str, Any]) -> list[str]:
     return texts
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_no_request_of_a_long_conversation_has_too_many_tools_or_lends_a_server_another_voice(variant: str):

@@ -105,6 +105,7 @@ async def answers_of(gateway: Gateway, mode: str, queries: list[str], names: lis
     return learnt
 
 
+@pytest.mark.rotating
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), drawn=_catalogs, query=_text, down=st.sets(st.sampled_from(SERVERS), max_size=1))
 def test_a_toolset_answers_as_a_gateway_that_never_had_the_rest(

@@ -113,6 +113,7 @@ async def error_of(client: Client, name: str, arguments: dict[str, Any]) -> MCPE
     return refused.value
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_token_shows_over_http_what_its_toolset_shows_on_stdio(
     servers: Any, connect: Any, file: Path, tokens: dict[str, str], mode: str
@@ -379,6 +380,7 @@ async def test_the_status_shows_a_principal_what_it_sees_and_others_nothing(
     assert "does not accept this token" in refused.stderr
 
 
+@pytest.mark.rotating
 async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_principal_has_now(
     servers: Any, tmp_path: Path, until: Any
 ) -> None:
@@ -483,6 +485,7 @@ async def test_a_legacy_session_hears_of_no_resource_that_its_toolset_no_longer_
     assert set(heard) == {uris["shown"]}
 
 
+@pytest.mark.rotating
 async def test_the_health_of_a_principal_moves_with_nothing_that_it_does_not_see(
     servers: Any, tmp_path: Path, raw: Any, until: Any
 ) -> None:

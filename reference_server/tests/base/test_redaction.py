@@ -27,6 +27,7 @@ SECRET = "s3cret-and-long-enough"  # noqa: S105
 BASIC = base64.b64encode(b"me:pass/word1").decode()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_key_that_a_server_repeats_reaches_no_log_no_error_and_no_progress(

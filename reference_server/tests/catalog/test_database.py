@@ -260,6 +260,7 @@ def test_files_of_any_editor_are_imported(database: Database, tmp_path: Path) ->
     assert "has 5 tools" in run("import", str(lines), "--to", database.address, "--name", "marked").stdout
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "setting", ["client_encoding = 'LATIN1'", "standard_conforming_strings = off", "bytea_output = 'escape'"]
@@ -474,6 +475,7 @@ def test_a_call_to_a_catalog_that_may_no_longer_be_read_is_answered_with_an_erro
     assert answered["error"]["code"] == INTERNAL_ERROR
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("change", "says"),
@@ -508,6 +510,7 @@ async def test_a_search_that_would_fail_again_is_not_to_be_retried_and_the_log_s
     assert "File " not in logged
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_see(
     database: Database, servers: Any, raw: Any, tmp_path: Path
@@ -835,6 +838,7 @@ async def test_a_replica_that_is_frozen_in_the_first_write_of_an_index_gives_way
     assert [tool.name for tool in found.tools] == ["kitchen__plain"]
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 @pytest.mark.parametrize("program", ["gateway", "import", "reindex"])
 async def test_a_program_that_is_killed_while_it_writes_leaves_what_was_there_and_the_next_one_writes_all(
@@ -886,6 +890,7 @@ async def test_a_program_that_is_killed_while_it_writes_leaves_what_was_there_an
     assert now[1] == (2 if program == "reindex" else 5)
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_of_replicas_that_see_a_change_at_once_one_writes_it_and_all_find_it(
     database: Database, servers: Any, raw: Any, tmp_path: Path

@@ -92,6 +92,7 @@ async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, Any]
     return read(result)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_the_three_flows_by_category_search_first_and_by_tags(
     servers: Any, connect: Any, file: Path, transport: str, mode: str

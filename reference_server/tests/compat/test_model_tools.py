@@ -54,6 +54,7 @@ def file(tmp_path: Path, catalog: Path) -> Path:
     return written
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("transport", "mode", "index_at_most"),
     [
@@ -126,6 +127,7 @@ async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint_and_instr
                 assert "shop (2 tools)" in (client.instructions or "")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "index_at_most"), [("stdio", INDEXED), ("http", SEARCHED_THERE)])
 async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
     servers: Any, connect: Any, file: Path, transport: str, index_at_most: str

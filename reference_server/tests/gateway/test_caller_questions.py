@@ -52,6 +52,7 @@ async def ask(client: Client, kind: str, **arguments: Any) -> tuple[bool, str]:
     return await call(client, "one__ask", kind=kind, **arguments)
 
 
+@pytest.mark.rotating
 @either_upstream
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_legacy_caller_is_asked_and_its_answer_goes_back(
@@ -164,6 +165,7 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
     assert finished == ["e1"]
 
 
+@pytest.mark.rotating
 @either_upstream
 @pytest.mark.parametrize("kind", ["elicitation", "sampling"])
 @pytest.mark.parametrize("answered", [{"action": 5, "content": [7], "role": {}}, {}])

@@ -72,6 +72,7 @@ async def test_a_gateway_that_is_configured_with_itself_has_only_its_other_serve
     assert listed == {"one__own"}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("era", "options"), [("legacy", []), ("auto", ["--index-at-most", "0"])])
 async def test_a_ring_of_gateways_is_broken_where_it_would_close(
     start: Any, raw: Any, until: Any, ports: list[int], options: list[str], era: str
@@ -99,6 +100,7 @@ async def test_a_ring_of_gateways_is_broken_where_it_would_close(
     assert found == [*listed]
 
 
+@pytest.mark.rotating
 async def test_gateways_one_behind_the_other_offer_everything(start: Any, raw: Any, ports: list[int]) -> None:
     wanted = {"next__next__one__own_2", "next__one__own_1", "one__own_0"}
     with anyio.fail_after(60):

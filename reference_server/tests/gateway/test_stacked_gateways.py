@@ -57,6 +57,7 @@ def start(servers: Any, tmp_path: Path) -> Any:
     return started
 
 
+@pytest.mark.rotating
 @EVERY_ERA
 @INDEXED
 async def test_a_caller_gets_what_both_toolsets_show_and_calls_run_through_both(
@@ -132,6 +133,7 @@ async def test_a_caller_gets_what_both_toolsets_show_and_calls_run_through_both(
     assert prompts == [["inner__handbook__answer"]]
 
 
+@pytest.mark.rotating
 @EVERY_ERA
 @INDEXED
 async def test_a_server_behind_two_gateways_that_does_not_answer_costs_only_its_own(
@@ -160,6 +162,7 @@ async def test_a_server_behind_two_gateways_that_does_not_answer_costs_only_its_
     assert [one.name for one in prompts] == ["inner__handbook__answer"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("stated", "kept"), [(0, 0), (700, 700), (60_000, 5_000), ("700", 0)])
 @pytest.mark.parametrize("query", ["page", "find handbook page"])
 async def test_found_tools_can_be_cached_no_longer_than_the_server_that_found_them_allows(

@@ -159,6 +159,7 @@ async def searching(client: Client, query: str) -> list[str]:
     return [name for page in pages.values() for name in page]
 
 
+@pytest.mark.rotating
 async def test_any_replica_answers_any_page_and_one_that_dies_costs_no_answer(
     nginx: Nginx, replicas: Callable[..., list[str]], servers: Any
 ) -> None:
@@ -185,6 +186,7 @@ async def test_any_replica_answers_any_page_and_one_that_dies_costs_no_answer(
             assert await listing(legacy) == listed
 
 
+@pytest.mark.rotating
 async def test_without_sessions_any_replica_answers_clients_of_both_eras(
     nginx: Nginx, replicas: Callable[..., list[str]]
 ) -> None:

@@ -76,6 +76,7 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
     assert "busy__echo" in unknown.value.message
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_client_that_connects_once_all_servers_have_started_is_told_how_many_tools_there_are(
     servers: Any, arguments: list[str], mode: str
@@ -92,6 +93,7 @@ async def test_a_client_that_connects_once_all_servers_have_started_is_told_how_
     assert size in (len(listed), len(listed) + 1)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_a_change_of_a_servers_tools_reaches_every_subscriber(
     connect: Any, arguments: list[str], transport: str, mode: str

@@ -35,6 +35,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return written
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_servers_are_started_stopped_and_restarted_as_the_file_says_and_the_others_go_on(
     connect: Any,

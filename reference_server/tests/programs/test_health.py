@@ -249,6 +249,7 @@ NODES_END = "set API_KEY\\n    at Module.load (loader:1) {\\n  code: 1\\n}\\n\\n
 """An error as Node prints it."""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("end", ["set API_KEY", NODES_END])
 def test_a_check_shows_the_last_line_of_a_server_that_ended(configuration: Any, as_json: bool, end: str) -> None:
@@ -350,6 +351,7 @@ async def test_each_server_has_its_own_limit_for_a_call(gateway: Any, versatile:
                 await client.session.call_tool("slow__wait", {})
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("options", "mode", "warnings"),
     [(["--check"], 0o646, 1), (["--check"], 0o600, 0), (["--http", "127.0.0.1:0"], 0o666, 1)],

@@ -70,6 +70,7 @@ def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("count", "options", "says", "silent_of"),
     [
@@ -130,6 +131,7 @@ async def test_pinned_tools_stand_in_the_list_behind_those_of_the_operator_withi
     assert "requests with 'anthropic/alwaysLoad' that 9 of its tools be always available, but only 6 are" in caplog.text
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "legacy"), ("http", "auto")])
 async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_become_many(
     servers: Any, connect: Any, configuration: Any, catalog: Path, transport: str, mode: str

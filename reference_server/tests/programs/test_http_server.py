@@ -85,6 +85,7 @@ def says(url: str, request: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "], ids=["idle", "half-open"])
 async def test_callers_are_served_and_servers_restarted_while_connections_without_a_request_use_up_all_descriptors(
     start: Any, kill: Callable[[Path], int], until: Any, tmp_path: Path, said: bytes
@@ -183,6 +184,7 @@ def closes(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.rotating
 async def test_callers_are_served_while_others_dribble_and_others_open_connections_without_end(start: Any) -> None:
     with anyio.fail_after(SECONDS):
         _, url, log = await anyio.to_thread.run_sync(start, 256)
@@ -251,6 +253,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.2:0"])
 def test_only_names_of_this_machine_are_accepted_as_host_and_origin(servers: Any, address: str) -> None:
     process = servers.start("-m", "tools_search_server", "--http", address)
@@ -273,6 +276,7 @@ def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(serv
         assert answer.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.rotating
 def test_a_principal_that_keeps_opening_sessions_is_refused_with_the_reason_and_others_are_not(start: Any) -> None:
     _, url, _ = start(1024)
     with httpx2.Client(headers=SHOWN, timeout=SECONDS, trust_env=False) as client:

@@ -105,6 +105,7 @@ async def listen(client: Client) -> None:
             pass
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("options", "number"),
     [
@@ -141,6 +142,7 @@ async def test_a_gateway_on_http_stops_clean_with_sessions_streams_and_calls_ope
             tasks.cancel_scope.cancel()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("options", "ending"),
     [(PLAIN, "end of input"), (PLAIN, signal.SIGINT), (META, signal.SIGTERM), (LISTS, signal.SIGHUP)],

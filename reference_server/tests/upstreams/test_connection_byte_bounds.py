@@ -81,6 +81,7 @@ def usual_peaks() -> list[int]:
     return []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("way", "behavior", "reason"), ATTACKS)
 async def test_a_server_that_sends_too_much_is_down_by_name_and_costs_the_others_nothing(
     started: Any, hostile: Any, usual_peaks: list[int], way: str, behavior: str, reason: str

@@ -395,6 +395,7 @@ main()
 """Runs a gateway that gives up no search by itself during a test."""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("primitive", "mode", "upstream"),
     [

@@ -191,6 +191,7 @@ async def test_a_server_that_ends_when_it_is_asked_for_a_sign_of_life_is_asked_o
     assert caplog.text.count("frail is ready") <= 2
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("program", "kind", "tool"),
     [

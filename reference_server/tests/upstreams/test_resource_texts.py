@@ -184,6 +184,7 @@ async def test_a_hostile_resource_costs_little_memory_in_a_gateway_that_serves_o
     assert peak(servers) - before < MAX_GROWTH
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_ten_million_resources_of_a_server_cost_little_and_those_of_others_are_found(
     servers: Any, connect: Any, configuration: Any, tmp_path: Path, transport: Any

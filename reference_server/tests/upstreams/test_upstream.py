@@ -521,6 +521,7 @@ async def test_the_more_a_listing_costs_the_longer_it_is_until_the_next_one(
     assert all(later - earlier > 0.99 for earlier, later in pairwise(times[1:]))
 
 
+@pytest.mark.rotating
 async def test_progress_that_its_caller_does_not_read_is_left_out_beyond_a_bound(
     servers: Any, configuration: Any, raw: Any, until: Any, tmp_path: Path
 ) -> None:

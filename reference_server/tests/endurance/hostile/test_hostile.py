@@ -30,6 +30,7 @@ def use(tmp_path: Path, seed: int, say: Callable[[str], None]) -> Run:
     )
 
 
+@pytest.mark.rotating
 def test_every_answer_of_a_healthy_server_is_right_next_to_hostile_ones(use: Run):
     modes = ["exits", "hangs-at-call", "http-page", "call-error-of-digits"]
     outcome = use(modes, 2, 5)

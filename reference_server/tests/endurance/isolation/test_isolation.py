@@ -20,6 +20,7 @@ from isolation.gateway_pair import Figures, GatewayPair, measure
 CASES: Final = 200
 
 
+@pytest.mark.rotating
 def test_a_caller_is_answered_as_by_a_gateway_that_has_nothing_but_what_it_sees(say: Callable[[str], None]) -> None:
     figures = measure(CASES, 20261123, say)
     assert figures.differences == []
@@ -34,6 +35,7 @@ def test_a_caller_is_answered_so_for_minutes(seconds: float, seed: int, say: Cal
     assert figures.differences == []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("change", ["instructions", "tools", "prompts"])
 def test_what_differs_is_found(tmp_path: Path, change: str) -> None:
     rng = Random(3)  # noqa: S311
