@@ -767,6 +767,35 @@ async def test_replicas_whose_servers_define_a_tool_differently_each_find_their_
 
 
 @pytest.mark.anyio
+async def test_a_search_during_which_the_tools_change_finds_the_new_ones(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    found = list[str]()
+
+    async def search(client: Client) -> None:
+        found.extend(tool.name for tool in (await search_tools(client, "kitchen__late")).tools)
+
+    way = Way(database)
+    with anyio.fail_after(SECONDS):
+        async with (
+            way.opened() as address,
+            sharing(database.address, address, "moved", tmp_path, raw("growing", tmp_path)) as client,
+        ):
+            await grow(client, "early")
+            await search(client)
+            assert set(found) == {"kitchen__plain", "kitchen__early"}
+            found.clear()
+            (tmp_path / "grown").unlink()
+            async with anyio.create_task_group() as tasks:
+                way.block()
+                tasks.start_soon(search, client)
+                await grow(client, "late")
+                way.unblock()
+    assert found[0] == "kitchen__late"
+    assert set(found) == {"kitchen__plain", "kitchen__late"}
+
+
+@pytest.mark.anyio
 async def test_a_shared_index_that_was_removed_is_written_again(database: Database, raw: Any, tmp_path: Path) -> None:
     with anyio.fail_after(SECONDS):
         async with sharing(database.address, database.address, "lost", tmp_path, raw("growing", tmp_path)) as client:
