@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import (
@@ -620,6 +622,27 @@ async def test_a_shared_index_is_searched_again_soon_after_it_can_be_reached(
                     found = [tool.name for tool in (await search_tools(client, "kitchen__fresh")).tools]
                 await anyio.sleep(0.1)
     assert found[0] == "kitchen__fresh"
+
+
+@pytest.mark.anyio
+async def test_the_log_says_in_words_that_a_connection_broke_while_the_index_was_written(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(connection: Any, *_: object) -> None:
+        with socket.socket(fileno=os.dup(connection.fileno())) as used:
+            used.shutdown(socket.SHUT_RDWR)
+        connection.execute("select 1")
+
+    monkeypatch.setattr(shared_index, "update_catalog", broken)
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "cut", tmp_path, raw("growing", tmp_path)) as client:
+            await search_tools(client, "plain tool")
+            await grow(client, "fresh")
+            with pytest.raises(MCPError) as refused:
+                await search_tools(client, "private words")
+    assert retry_after(refused.value) == 5
+    assert "a search failed in the --index database: the connection broke while the index was written" in caplog.text
+    assert "private" not in caplog.text
 
 
 @contextmanager
