@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import (
@@ -625,6 +627,27 @@ async def test_a_shared_index_is_searched_again_soon_after_it_can_be_reached(
     assert found[0] == "kitchen__fresh"
 
 
+@pytest.mark.anyio
+async def test_the_log_says_in_words_that_a_connection_broke_while_the_index_was_written(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(connection: Any, *_: object) -> None:
+        with socket.socket(fileno=os.dup(connection.fileno())) as used:
+            used.shutdown(socket.SHUT_RDWR)
+        connection.execute("select 1")
+
+    monkeypatch.setattr(shared_index, "update_catalog", broken)
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "cut", tmp_path, raw("growing", tmp_path)) as client:
+            await search_tools(client, "plain tool")
+            await grow(client, "fresh")
+            with pytest.raises(MCPError) as refused:
+                await search_tools(client, "private words")
+    assert retry_after(refused.value) == 5
+    assert "a search failed in the --index database: the connection broke while the index was written" in caplog.text
+    assert "private" not in caplog.text
+
+
 @contextmanager
 def read_only(address: str) -> Generator[None]:
     """Let nobody write with new connections until the context ends."""
@@ -767,6 +790,35 @@ async def test_replicas_whose_servers_define_a_tool_differently_each_find_their_
                 for _ in range(2):
                     assert await found(new, "new") == ["kitchen__weigh"]
                     assert await found(old, "old") == ["kitchen__weigh"]
+
+
+@pytest.mark.anyio
+async def test_a_search_during_which_the_tools_change_finds_the_new_ones(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    found = list[str]()
+
+    async def search(client: Client) -> None:
+        found.extend(tool.name for tool in (await search_tools(client, "kitchen__late")).tools)
+
+    way = Way(database)
+    with anyio.fail_after(SECONDS):
+        async with (
+            way.opened() as address,
+            sharing(database.address, address, "moved", tmp_path, raw("growing", tmp_path)) as client,
+        ):
+            await grow(client, "early")
+            await search(client)
+            assert set(found) == {"kitchen__plain", "kitchen__early"}
+            found.clear()
+            (tmp_path / "grown").unlink()
+            async with anyio.create_task_group() as tasks:
+                way.block()
+                tasks.start_soon(search, client)
+                await grow(client, "late")
+                way.unblock()
+    assert found[0] == "kitchen__late"
+    assert set(found) == {"kitchen__plain", "kitchen__late"}
 
 
 @pytest.mark.anyio

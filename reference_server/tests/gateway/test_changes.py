@@ -190,7 +190,7 @@ async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
             await client.session.list_resources()
             unknown = await refusal(client, "memo:two:1")
             unable = await refusal(client, "gateway://busy/file:///a")
-    assert unknown == "Resource not found"
+    assert unknown.startswith("Resource not found. Use the URI of a listed resource")
     assert "'busy' does not announce changes" in unable
 
 

@@ -73,6 +73,7 @@ async def test_a_servers_own_uri_is_understood_where_it_can_be_of_one_server_onl
             ambiguous = await refusal(client, "file:///shared.txt")
             unknown = await refusal(client, "file:///unheard-of")
             unknown_there = await refusal(client, "gateway://old%20one/file:///unheard-of")
+            unfilled = await refusal(client, "gateway://new/file:///{topic}")
     assert listed == ("memo:old:2", "memo:old:2 of old")
     assert templated == ("note://new/x", "note://new/x of new")
     assert "gateway://new/file:///shared.txt, gateway://old%20one/file:///shared.txt" in ambiguous.message
@@ -80,6 +81,8 @@ async def test_a_servers_own_uri_is_understood_where_it_can_be_of_one_server_onl
     assert (unknown.code, unknown.data) == (expected, {"uri": "file:///unheard-of"})
     assert unknown_there.data == {"uri": "gateway://old%20one/file:///unheard-of"}
     assert unknown_there.code == expected
+    for error in unknown, unknown_there, unfilled:
+        assert error.message.count("or of a listed template with its {variables} replaced") == 1
 
 
 @both_eras
@@ -206,7 +209,8 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     assert len(names) == 2
     assert templates == ["gateway://old%20one/note://old/{topic}"]
     assert "toolset" in single.message
-    assert hidden.message == bare.message == "Resource not found"
+    assert hidden.message == bare.message
+    assert bare.message.startswith("Resource not found. Use the URI of a listed resource")
 
 
 @pytest.mark.parametrize(("compat", "mode"), [("meta-tools", "auto"), ("list-changed", "legacy")])

@@ -49,6 +49,8 @@ METHODS: Final = frozenset({*LISTINGS, "completion/complete", "prompts/get", "re
 
 GREETINGS: Final = frozenset({"initialize", "server/discover"})
 
+_ADVICE: Final = ". Use the URI of a listed resource, or of a listed template with its {variables} replaced"
+
 _Entries: TypeAlias = dict[str, tuple[Upstream, BaseModel]]
 """The entries of a list, each with its upstream, by public name or URI."""
 
@@ -105,7 +107,8 @@ async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> Ha
         names_it = as_object(data).get("uri") == own
         is_unknown = error.code == LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
         code = not_found_code(version) if is_unknown else error.code
-        raise MCPError(code, error.message, {**data, "uri": uri} if names_it else data) from error
+        text = error.message.removesuffix(_ADVICE) + _ADVICE if is_unknown else error.message
+        raise MCPError(code, text, {**data, "uri": uri} if names_it else data) from error
 
 
 def _declare(declared: dict[str, Any], view: View) -> None:
@@ -215,7 +218,7 @@ async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, s
         text = f"Several MCP servers have the resource {uri!r}: read it as one of {', '.join(known_as)}"
         raise MCPError(INVALID_PARAMS, text, {"uri": uri})
     if not owners:
-        raise MCPError(not_found_code(version), "Resource not found", {"uri": uri})
+        raise MCPError(not_found_code(version), "Resource not found" + _ADVICE, {"uri": uri})
     return owners[0], uri
 
 

@@ -186,14 +186,18 @@ class GatewaySearch:
             MCPError: -32603, a server that this page requires did not answer.
         """
         view = self.views.current()
-        tools: Mapping[str, dict[str, Any]] = view.pages.wire(ctx.protocol_version)
         is_complete, their_ttl_ms = True, math.inf
         if self.shared is not None:
             hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
+            if (now := self.views.current()) is not view:  # the tools of the earlier view may have left the index
+                view = now
+                hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
+                is_complete = is_complete and view is self.views.current()
         else:
             everything = self.gateway.pages
             snapshot, visible = everything.snapshot(ctx.protocol_version), view.pages.names_in(everything)
             hits = await self._indexes.rank(snapshot, query, visible)
+        tools: Mapping[str, dict[str, Any]] = view.pages.wire(ctx.protocol_version)
         not_indexed: Mapping[str, ExposedTool] = {}
         absent = ""
         if delegated := view.delegated:

@@ -193,7 +193,7 @@ class SharedIndex:
                 raise _RestingError(self._rests_until)
             with anyio.fail_after(_ANSWER_SECONDS):
                 hits, is_current = await self._search(view, query, protocol_version)
-        except (UnavailableError, UnknownCatalogError, psycopg.Error, _RestingError, TimeoutError) as error:
+        except (UnavailableError, UnknownCatalogError, _RestingError, TimeoutError) as error:
             if isinstance(error, UnknownCatalogError):
                 self._written = None  # it was removed: the next search writes it again
             wait = self._milliseconds_to_wait(error, began)
@@ -241,13 +241,11 @@ class SharedIndex:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
             return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
-        reason = type(error).__name__ if isinstance(error, psycopg.Error) else error
+        reason = error
         if isinstance(error, TimeoutError):
             reason = f"it takes longer than {_ANSWER_SECONDS} s: see what else the database is doing"
         logger.warning("a search failed in the --index database: %s", reason)
-        is_gone = isinstance(error, UnreachableError | TimeoutError) or (
-            isinstance(error, psycopg.Error) and error.sqlstate is None
-        )
+        is_gone = isinstance(error, UnreachableError | TimeoutError)
         if not is_gone or self._answered >= began:  # the database may only be busy, or slow with this query
             return _RETRY_AFTER_MS
         self._rests_until = anyio.current_time() + _REST_SECONDS
@@ -260,7 +258,6 @@ class SharedIndex:
 
         Raises:
             UnavailableError: The database is not available.
-            psycopg.Error: The same.
         """
         now = Partition(self._gateway).name_of(self._catalog), self._gateway.tools
         if not was_changed and self._has(now):
@@ -326,7 +323,8 @@ class SharedIndex:
                 pause *= 2
             except psycopg.Error as error:
                 if (reason := refusal(error)) is None:
-                    raise
+                    text = "the connection broke while the index was written, or cannot be made"
+                    raise UnreachableError(f"{text}: check that the database runs at this address") from None
                 return self._refused(reason, began)
         self._written = now
         stored = self._contents.tools

@@ -75,9 +75,16 @@ class _Watch(Thread):
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Stop watching, before the database is stopped."""
+        """Stop watching, before the database is stopped, for which programs that were killed do not count."""
+        from psutil import pid_exists
+
         self._stopped.set()
         self.join(_START_SECONDS)
+        users = self._server.global_process_id_list
+        with self._server._lock:
+            for number in users.get_and_remove(0):
+                if not pid_exists(number):
+                    users.get_and_remove(number)
 
     def run(self) -> None:
         pause = _WATCH_SECONDS

@@ -193,7 +193,7 @@ class PostgresIndex:
         self._connection, self._catalog, self._groups = connection, catalog, groups
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the tools that match `query`, best first: the 200 best, and all that the matching floor requires.
+        """Return the tools that match `query`, best first: the 100 best, and all that the matching floor requires.
 
         Raises:
             ValueError: `visible` is given, but this index selects visible tools by groups.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
-from subprocess import TimeoutExpired
+from subprocess import PIPE, Popen, TimeoutExpired
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,6 +77,23 @@ def test_a_database_that_is_killed_starts_again_with_its_data_until_the_program_
     server.cleanup()
     watch.join(60)
     assert not watch.is_alive()
+    assert not (folder / "data" / "postmaster.pid").exists()
+
+
+def test_a_program_that_was_killed_does_not_keep_the_database_running_after_the_last_other_one_ends(folder: Path):
+    use = "import sys; from tools_search_ranking.postgres.embedded import embedded_address as use; "
+    argv = [sys.executable, "-c", use + "print(use(sys.argv[1]), flush=True); sys.stdin.read()", str(folder / "data")]
+    with (
+        Popen(argv, stdin=PIPE, stdout=PIPE, text=True) as killed,
+        Popen(argv, stdin=PIPE, stdout=PIPE, text=True) as last,
+    ):
+        for program in killed, last:
+            assert program.stdout is not None
+            assert program.stdout.readline().startswith("postgresql://")
+        killed.kill()
+        killed.wait(60)
+        assert (folder / "data" / "postmaster.pid").exists()
+        last.communicate(timeout=60)
     assert not (folder / "data" / "postmaster.pid").exists()
 
 
