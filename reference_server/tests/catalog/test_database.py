@@ -75,7 +75,7 @@ class Database:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.address = embedded_address(folder)
+        self.address = embedded_address(folder, restarts=False)
 
     def other(self, name: str, encoding: str = "UTF8") -> str:
         """Return the address of an empty database in this server."""

@@ -26,11 +26,14 @@ _watched = set[Path]()
 """The folders whose database a thread keeps running."""
 
 
-def embedded_address(folder: str | PathLike[str]) -> str:
+def embedded_address(folder: str | PathLike[str], *, restarts: bool = True) -> str:
     """Start the database in `folder`, which is created if necessary, and return its local address.
 
-    It listens on a socket in the folder but on no port, and stops when the last program that uses it ends. If it ends
-    before, such as when it is killed, it is started again.
+    It listens on a socket in the folder but on no port, and stops when the last program that uses it ends.
+
+    Args:
+        folder: The folder for its data.
+        restarts: Whether to start it again if it ends before this program, such as when it is killed.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -53,7 +56,7 @@ def embedded_address(folder: str | PathLike[str]) -> str:
             while server.get_postmaster_info().status != "ready" and time.monotonic() < until:
                 time.sleep(_POLL_SECONDS)
                 server.start()
-        if folder not in _watched:
+        if restarts and folder not in _watched:
             _watched.add(folder)
             _Watch(server, folder).start()
         return server.get_uri()

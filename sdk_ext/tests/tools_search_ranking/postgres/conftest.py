@@ -34,7 +34,7 @@ def server() -> Generator[str]:
         return
     folder = Path(tempfile.mkdtemp(prefix="tools-search-"))
     try:
-        address = embedded_address(folder / "data")
+        address = embedded_address(folder / "data", restarts=False)
     except MissingExtraError as error:
         shutil.rmtree(folder)
         pytest.skip(f"no PostgreSQL to test with: {error}")
