@@ -48,6 +48,10 @@ def _key_written(written: Callable[[Json], str]) -> type[Client]:
 cache_without_query = _keyed_by_query(lambda _: "")
 cache_blind_to_case = _keyed_by_query(str.lower)
 cache_blind_to_spacing = _keyed_by_query(lambda query: " ".join(query.split()))
+# Only a line break at the end is left out.
+cache_blind_to_line_breaks = _keyed_by_query(lambda query: query.rstrip("\r\n"))
+cache_blind_to_carriage_returns = _keyed_by_query(lambda query: query.replace("\r\n", "\n"))
+cache_blind_to_kinds_of_spaces = _keyed_by_query(lambda query: query.replace("\u00a0", " ").replace("\n", " "))
 cache_blind_to_order = _keyed_by_query(lambda query: sorted(query.split(" ")))
 cache_blind_to_form = _keyed_by_query(lambda query: normalize("NFC", query))
 cache_blind_to_articles = _keyed_by_query(lambda query: [w for w in query.split(" ") if w not in {"a", "the"}])
@@ -476,6 +480,8 @@ def _keeps_through_changes(kept: Callable[[str, Json], bool]) -> type[Client]:
 
 list_change_drops_first_pages = _keeps_through_changes(lambda key, _: '"cursor"' in key)
 list_change_keeps_empty_pages = _keeps_through_changes(lambda _, page: not page["tools"])
+# What is soon over is left to end by itself.
+list_change_keeps_short_lived_pages = _keeps_through_changes(lambda _, page: page["ttlMs"] <= 30_000)
 
 
 class ListChangeKeepsTemplates(Client):

@@ -351,6 +351,17 @@ async def test_answers_are_kept_as_long_as_the_server_allows(liar: Any):
     assert len(server.asked("tools/search")) == 3
 
 
+async def test_a_kept_answer_is_only_for_exactly_its_query(liar: Any):
+    queries = [f"{before}caf\u00e9{after}" for before in ("", " ", "\n") for after in ("", " ", "\n", "\r\n", "\u00a0")]
+    queries += ["Caf\u00e9", "CAF\u00c9", "cafe\u0301", "cafe", "\uff43af\u00e9", "caf\u00e9\u200b"]
+    server = liar("kept")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            for query in queries * 2:
+                await tools.search(query)
+    assert len(server.asked("tools/search")) == len(queries)
+
+
 async def test_an_answer_of_megabytes_is_not_kept_so_that_many_cannot_fill_the_memory(liar: Any):
     server = liar("huge-kept")
     with anyio.fail_after(20):

@@ -61,7 +61,8 @@ _OF_SERVERS: Final = ((_NEED, 2), (_NEED, _LIMIT), (_OTHER, _LIMIT), ("Fold a cr
 _QUERIES: Final = tuple(
     (query, _LIMIT)
     for query in (
-        "fold a crane ", "fold  a crane", "a crane fold", "fold a crane!", "fold the crane", "folding a crane",
+        "fold a crane ", "fold  a crane", "fold a\u00a0crane", "fold a\ncrane", "fold a crane\n", "fold a crane\r\n",
+        "a crane fold", "fold a crane!", "fold the crane", "folding a crane",
         "\uff46old a crane", "fold a cran\u00e9", "fold a crane\u0301", "fold a\u200b crane", "fold a crane\u0000",
         "fold a crane\U0001f9a2", "fold a cranes", "fold a crane crane", "fold-a-crane", "fold_a_crane", "fold+a+crane",
         "fold%20a%20crane", '"fold a crane"', "fold a stra\u00dfe", "fold a strasse", "fold 2 cranes",
@@ -111,6 +112,8 @@ _CHANGED: Final = ((_NEED, _ALL), (_OTHER, _LIMIT), (_NOTHING, _LIMIT))
 """Searches whose results change with each list change."""
 _MORE_CHANGES: Final = 10
 """List changes in a row, after the first ones."""
+_SHORT_LIVED_MS: Final = 10_000
+"""The `ttlMs` of results that would still be fresh when the client has acted on a notification."""
 
 _ODD_PARAMS: Final[Sequence[JsonObject]] = (
     {},
@@ -516,12 +519,12 @@ async def cache_not_crossed(bench: ClientBench) -> None:
 
 @client_check(
     title="A list change makes cached results stale",
-    sends="Searches whose results may be cached for an hour: one of two pages, one with a limit, and one without"
-    " matches at first. Their tools have new names after each `notifications/tools/list_changed`; the client repeats"
-    f" the searches twice, and another one after each of {_MORE_CHANGES} further notifications, some of which have"
-    " unknown params. After one more, the client connects to the same address again and repeats a search. Then a"
-    " notification arrives while the client waits for the second page. If the driver has"
-    " `authorization` and `federation`, also for other users and for several servers.",
+    sends="Searches whose results may be cached for an hour: one of two pages, one without matches at first; and one"
+    f" with a limit, whose results may be cached for {_SHORT_LIVED_MS // 1000} s. Their tools have new names after each"
+    " `notifications/tools/list_changed`; the client repeats the searches twice, and another one after each of"
+    f" {_MORE_CHANGES} further notifications, some of which have unknown params. After one more, the client connects to"
+    " the same address again and repeats a search. Then a notification arrives while the client waits for the second"
+    " page. If the driver has `authorization` and `federation`, also for other users and for several servers.",
     passes=f"The client returns the new names, at the latest {_NOTIFICATION_SECONDS:g} s after the notification.",
     methods=EVERY_METHOD,
 )
@@ -590,14 +593,18 @@ class _Changing:
     """A server with other tools after each list change."""
 
     def __init__(self, scope: str = "public") -> None:
-        self._hints: JsonObject = {"ttlMs": HOUR_MS, "cacheScope": scope}
+        self._scope = scope
         self._changes = 0
 
     def __call__(self, params: JsonObject) -> Reply:
+        hints: JsonObject = {
+            "ttlMs": _SHORT_LIVED_MS if params["query"] == _OTHER else HOUR_MS,
+            "cacheScope": self._scope,
+        }
         if params["query"] == _NOTHING and not self._changes:
-            return found(**self._hints)
+            return found(**hints)
         page, cursor = (2, None) if "cursor" in params else (1, "p2")
-        return found(tool(f"crane_{page}_{self._changes}"), cursor=cursor, **self._hints)
+        return found(tool(f"crane_{page}_{self._changes}"), cursor=cursor, **hints)
 
     async def change(self, peer: Peer, **params: Any) -> None:
         """Switch to other tools, and notify the client, with `params` added to the usual ones."""
