@@ -171,6 +171,7 @@ JUDGED = {
     "fallback-not-advertised", "fallback-after-refusal", "fallback-after-invalid-result", "http-method-header",
     "http-query-not-in-headers", "cursor-verbatim", "last-page-ends", "request-ids",
     "request-params", "large-catalog-searched", "cursor-loop", "http-param-headers",
+    "http-version-header",
 }  # fmt: skip
 
 

@@ -221,6 +221,7 @@ def _base64_of(data: bytes) -> str:
 
 
 method_header_other = _header("Mcp-Method", lambda _: "tools/list")
+version_header_other = _header("MCP-Protocol-Version", lambda _: "2025-06-18")
 query_in_header = _header("X-Query", lambda query: query.encode("ascii", errors="ignore").decode().strip())
 query_in_header_where_long = _header("X-Query", quote, lambda params: len(params["query"]) > 200)
 query_in_header_where_one_word = _header("X-Query", str, lambda params: params["query"].isalpha())
@@ -243,10 +244,12 @@ query_in_cookie = _header("Cookie", lambda query: f"last={quote(query)}")
 
 
 class MethodHeaderMissing(Client):
+    header = "Mcp-Method"
+
     def headers(self, method: str, params: Json) -> dict[str, str]:
         headers = super().headers(method, params)
         if method == f"{self.path}/search" and self.is_missing():
-            headers.pop("Mcp-Method", None)
+            headers.pop(self.header, None)
         return headers
 
     def is_missing(self) -> bool:
@@ -257,6 +260,10 @@ class MethodHeaderMissing(Client):
 class MethodHeaderMissingWhenSentAgain(OnceRefused, MethodHeaderMissing):
     def is_missing(self) -> bool:
         return self.refused
+
+
+class VersionHeaderMissing(MethodHeaderMissing):
+    header = "MCP-Protocol-Version"
 
 
 class QueryInHeaderOfListing(Client):

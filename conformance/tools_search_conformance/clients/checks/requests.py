@@ -184,6 +184,22 @@ async def http_method_header(bench: ClientBench) -> None:
 
 
 @client_check(
+    title="The `MCP-Protocol-Version` header of a search is its revision",
+    sends="A peer over Streamable HTTP, with a search of two pages.",
+    passes="Every search has the header, with the revision of the connection.",
+    transports=("http",),
+)
+async def http_version_header(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=Pages([_tool("a")], [_tool("b")]))) as session:
+        await session.search_all("ask a region")
+        session.require_search()
+        for exchange in session.peer.searches:
+            value = _headers(exchange).get("mcp-protocol-version")
+            message = f"the MCP-Protocol-Version header of a search was {value!r} instead of {bench.cell.era!r}"
+            session.expect(value == bench.cell.era, message, exchange)
+
+
+@client_check(
     title="The query appears in no HTTP header",
     sends="Peers over Streamable HTTP: one with a search of three pages, one that is too busy at first, refuses a "
     "cursor and has pages that may be cached, one that refuses the search, one without the extension. The client "
