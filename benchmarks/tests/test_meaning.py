@@ -23,6 +23,7 @@ _REQUESTS = (
 )
 
 
+@pytest.mark.rotating
 def test_fitted_changes_lead_requests_to_the_tools_that_serve_them(tmp_path: Path):
     """The tools have vectors that the model, as it is, makes for no request."""
     for package in ("jax", "onnx"):

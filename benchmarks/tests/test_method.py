@@ -110,6 +110,7 @@ def test_a_model_that_finds_nothing_searches_twice_and_asks_for_no_schema(replay
     assert taken == {_LISTED: (1, 2), BASE: (2, 3), _MODEL_DRIVEN: (3, 3), _DESCRIBED: (3, 4), _WHOLE: (3, 4)}
 
 
+@pytest.mark.rotating
 def test_the_command_replays_what_the_servers_can_serve_prints_a_table_and_writes_the_figures(
     directory: Path, tmp_path: Path
 ):

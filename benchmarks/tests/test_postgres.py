@@ -19,6 +19,7 @@ from benchmarks.postgres.__main__ import main
 from benchmarks.postgres.corpus import synthetic
 
 
+@pytest.mark.rotating
 def test_a_database_gives_the_answers_of_the_ranking_in_memory(tmp_path: Path):
     file = tmp_path / "figures.json"
     options = ["--split", "dev", "--sizes", "1200", "--callers", "1,2", "--searches", "8", "--json", str(file)]
@@ -34,6 +35,7 @@ def test_a_database_gives_the_answers_of_the_ranking_in_memory(tmp_path: Path):
     assert any("Index Scan Backward" in line for line in scale["plan"])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("failure", "ends"), [(psycopg.errors.QueryCanceled, False), (psycopg.errors.DiskFull, True)])
 def test_a_search_that_fails_ends_the_benchmark_with_its_error_unless_it_took_too_long(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: type[psycopg.Error], ends: bool

@@ -74,6 +74,7 @@ def test_a_block_of_figures_keeps_its_indentation_and_fits_the_page():
     assert requote(filled, read_records(_BENCHMARKS / "results")) == filled
 
 
+@pytest.mark.rotating
 def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_they_were_taken_with(tmp_path: Path):
     chosen = ["--quick", "--only", "listing", "--only", "nothing", "--out", str(tmp_path)]
     outcome = CliRunner().invoke(main, chosen, catch_exceptions=False)

@@ -118,6 +118,7 @@ def test_engines_are_compared_with_the_faster_bm25s():
     assert base_of({"fielded": 1, "tantivy": 0.5}) == "fielded"
 
 
+@pytest.mark.rotating
 @pytest.mark.skipif("bm25s, no AVX-512" not in _INSTALLED, reason="bm25s is not installed")
 def test_variables_of_an_engine_are_those_of_its_process_alone(directory: Path):
     before = dict(os.environ)

@@ -43,6 +43,7 @@ def test_a_server_that_conforms_passes(tmp_path: Path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("baseline", "outcome"), [("", "1 failed"), ("- {check: limit-invalid, reason: being mended}", "1 passed")]
 )
@@ -76,6 +77,7 @@ def test_advice_that_is_not_taken_fails_no_test(tmp_path: Path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("fault", "outcome"), [("none", "1 passed"), ("probes", "1 failed")])
 def test_a_client_passes_if_it_conforms_and_fails_if_not(fault: str, outcome: str, tmp_path: Path):
     driver = f"{sys.executable!r}, {str(TARGET)!r}, 'miniature_client', '--fault', {fault!r}"

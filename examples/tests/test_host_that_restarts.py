@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 FOLDER = Path(__file__).parents[1]
 
 
+@pytest.mark.rotating
 def test_each_process_goes_on_with_the_tools_and_the_transcript_of_the_one_before(tmp_path: Path):
     shop = {"command": sys.executable, "args": [str(FOLDER / "mcpserver_search.py")], "defer_loading": True}
     configuration, file = tmp_path / "mcp.json", tmp_path / "conversation.json"

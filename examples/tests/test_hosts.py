@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[1]
 SERVERS = FOLDER.parent / "reference_client" / "tests" / "fixtures" / "servers"
 
 
+@pytest.mark.rotating
 def test_a_host_signs_in_once_and_finds_tools_with_the_stored_tokens(tmp_path: Path):
     browser = tmp_path / "browser"
     browser.write_text(f"#!{sys.executable}\nimport sys, httpx2; httpx2.get(sys.argv[1], follow_redirects=True)\n")
@@ -37,6 +38,7 @@ def test_a_host_signs_in_once_and_finds_tools_with_the_stored_tokens(tmp_path: P
     assert first.stdout.splitlines()[0].endswith("__create_invoice")
 
 
+@pytest.mark.rotating
 def test_a_host_searches_the_connections_that_it_opened_itself():
     commands = [f"{sys.executable} {SERVERS / name}" for name in ("plain.py", "asking.py")]
     host = [sys.executable, str(FOLDER / "host_with_connections.py"), "add two numbers", *commands]
@@ -53,6 +55,7 @@ def test_the_page_for_hosts_shows_lines_of_the_examples():
         assert [line for line in snippet.splitlines() if line.strip() not in lines] == []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("package", "example"), [("pydantic_ai", "pydantic_ai_toolset.py"), ("langchain", "langchain_middleware.py")]
 )

@@ -53,6 +53,7 @@ def _answers(catalog: Path, *searches: dict[str, Any], key: str = "") -> list[di
     return sorted(answers, key=lambda answer: answer["id"])
 
 
+@pytest.mark.rotating
 def test_the_suite_finds_nothing_wrong_on_either_transport_in_either_era(tmp_path: Path) -> None:
     judge = [sys.executable, "-m", "tools_search_conformance", "server", "--json", "--strict", "--effort", "quick"]
     options = ["--fixture-features", "delay,callers,replicas", "--seed", "1", "--out", str(tmp_path)]

@@ -36,6 +36,7 @@ async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
     return content.text
 
 
+@pytest.mark.rotating
 @eras
 @programs
 async def test_an_example_is_searched_called_and_refuses_what_is_wrong(program: str, era: str) -> None:

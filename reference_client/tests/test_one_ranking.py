@@ -106,6 +106,7 @@ async def by_a_conversation(
     return found
 
 
+@pytest.mark.rotating
 async def test_a_gateway_and_a_client_find_the_same_tools_in_the_same_order(tools: Path, configuration: Path):
     asked = queries(tools)
     gateway = command_server(f"{sys.executable} -m tools_search_server --config {configuration}", name="")

@@ -57,6 +57,7 @@ def test_the_lines_that_rank_with_a_model_are_those_of_the_example():
     )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("said", "first", "told"),
     [

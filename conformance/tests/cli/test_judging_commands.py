@@ -51,6 +51,7 @@ def test_a_failure_is_repeated_and_found_mended(failing: Judge, target: Command)
     assert "PASSES NOW" in mended.output
 
 
+@pytest.mark.rotating
 def test_a_failure_on_a_generated_catalog_brings_the_catalog(failing: Judge, target: Command):
     broken = target("miniature", "--fault", "names-folded")
     file = failing("exact-name-first", "--", *broken, options=("--effort", "default"))

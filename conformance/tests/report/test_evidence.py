@@ -53,6 +53,7 @@ async def test_an_era_that_is_refused_is_not_judged(era: str, options: Build, ta
     assert [cell.era for cell in run.cells] == [MODERN if era == LEGACY else LEGACY]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("kind", ["results", "null"])
 @pytest.mark.parametrize("profile", ["live", "fixture"])
 async def test_a_result_that_is_no_page_fails_in_every_profile(

@@ -434,6 +434,7 @@ class Page(HTMLParser):
 BROWSER = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 
 
+@pytest.mark.rotating
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("status", ["fail", "pass"])

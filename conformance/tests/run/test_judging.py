@@ -203,6 +203,7 @@ async def test_a_target_that_cannot_be_started_again_is_unverified(tmp_path: Pat
     assert "no-such-program" in result.message
 
 
+@pytest.mark.rotating
 async def test_a_target_that_keeps_dying_is_given_up(target: Command, tmp_path: Path):
     async def body(bench: Bench) -> None:
         while True:

@@ -40,6 +40,7 @@ def left_out(run: Run) -> list[Result]:
     return [result for result in run.results if result.skip == "effort"]
 
 
+@pytest.mark.rotating
 async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that_it_leaves_checks_out(
     options: Build, target: Command, tmp_path: Path
 ):
@@ -92,6 +93,7 @@ async def test_fixtures_are_judged_over_both_transports_side_by_side_and_reporte
     assert exit_status(run) == 0
 
 
+@pytest.mark.rotating
 async def test_a_search_that_is_judged_in_full_over_stdio_is_tried_over_http_too(options: Build, target: Command):
     argv = target("miniature", "--fault", "resources-untyped-over-http")
     run = await judge(options("definition-identity", argv=argv, http_argv=(*argv, "--http"), effort="default"))

@@ -32,6 +32,7 @@ def not_green(run: Run) -> list[tuple[str, str]]:
     return [(result.check, result.message) for result in run.of("fail", "warn", "unverified", "error")]
 
 
+@pytest.mark.rotating
 async def test_a_slow_server_has_several_searches_under_way_and_both_eras(
     target: Command, judge: Judge, tmp_path: Path
 ):

@@ -100,6 +100,7 @@ def test_the_help_of_every_command_fits_a_terminal_of_80_columns(run: Run, name:
     assert [line for line in lines if len(line) > 80] == []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arguments", [["search", "x", "--host", "emacs"], ["call", "x", "{bad", "--command", "true"]])
 def test_a_terminal_breaks_the_lines_of_a_usage_error_between_words(arguments: list[str]):
     piped = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=30, check=False)
@@ -209,6 +210,7 @@ def test_a_user_without_a_home_folder_has_no_files_there(
     assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("words", [["servers"], ["tools", "--config", "mcp.json"]])
 def test_a_working_folder_that_is_gone_is_named(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()

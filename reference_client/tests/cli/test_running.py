@@ -35,6 +35,7 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(

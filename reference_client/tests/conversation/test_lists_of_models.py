@@ -139,6 +139,7 @@ async def test_a_server_that_pins_others_from_turn_to_turn_gets_no_more_of_them_
     assert pinned == {f"greedy__third_{number}" for number in range(MAX_PINNED_PER_SERVER)}
 
 
+@pytest.mark.rotating
 def test_the_commands_mark_it_and_the_page_to_copy_leaves_it_out(
     shop: StdioTarget, write_configuration: Callable[[dict[str, object]], Path]
 ) -> None:

@@ -133,6 +133,7 @@ async def test_a_gateway_that_does_not_advertise_fails_the_negotiation(tmp_path:
         await negotiate(stage)
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_a_document_is_found_by_what_it_says_and_a_prompt_by_what_it_does(tmp_path: Path):
     document = {"uri": "readme://wcwidth", "name": "wcwidth"}

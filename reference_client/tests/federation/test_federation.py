@@ -401,6 +401,7 @@ async def test_a_name_that_had_to_be_altered_leads_to_its_tool(reference_server:
     assert altered.startswith("our_shop__create_invoice_")
 
 
+@pytest.mark.rotating
 async def test_a_name_that_no_provider_allows_leads_to_its_tool(catalog: Path, reference_program: StdioTarget):
     names = ["天気を調べる", "read.file at once", "9_lives", "a" * 300]
     offer(catalog, "other", "天気", *names)
@@ -736,6 +737,7 @@ async def test_a_server_that_is_configured_otherwise_takes_the_place_of_the_one_
     assert kept.asked("server/discover") == ["server/discover"]
 
 
+@pytest.mark.rotating
 async def test_what_a_server_refuses_because_it_has_restarted_is_asked_again(serve_http: Any, free_tcp_port: int):
     """A legacy server does not know the session any more, so it did not carry it out."""
     plain = f"--http --port={free_tcp_port}"

@@ -303,6 +303,7 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
     ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", VARIANTS)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(catalogs, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=8))

@@ -156,6 +156,7 @@ class Host:
         return CallToolResult(content=[text, picture], is_error=step.tool.name == "crm__drop")
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_tool_is_found_loaded_called_and_answered_and_the_next_turn_goes_on(way: str):

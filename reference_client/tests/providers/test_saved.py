@@ -70,6 +70,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", VARIANTS)
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(catalogs, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=6))

@@ -584,6 +584,7 @@ async def test_an_error_that_a_server_passes_on_is_a_refusal_and_not_the_end_of_
                 assert refused.value.code == code
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("way", "behavior", "reason"),
     [
@@ -738,6 +739,7 @@ async def test_a_server_that_never_knows_the_session_is_asked_twice(hostile: Any
     assert sent.sent_methods.count("tools/call") == 2
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])
 @pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
 async def test_calls_that_were_given_up_leave_nothing_open_and_take_no_place_of_others(

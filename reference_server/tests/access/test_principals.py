@@ -305,6 +305,7 @@ def test_a_throttle_counts_what_is_open() -> None:
     assert throttle.enter(0.0) == 0.0
 
 
+@pytest.mark.rotating
 async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_works_without_a_restart(
     servers: Any, file: Path, tokens: dict[str, str], until: Any
 ) -> None:

@@ -56,6 +56,7 @@ async def listing(client: Client) -> list[dict[str, Any]]:
             return listed
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_the_bundled_catalog_is_listed_by_pages_searched_and_called(
     connect: Any, transport: str, mode: str
@@ -73,6 +74,7 @@ async def test_the_bundled_catalog_is_listed_by_pages_searched_and_called(
     assert "Canned answer" in text_of(result) or result.is_error
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_the_suites_catalog_is_served_exactly_and_answers_with_the_call(
     connect: Any, catalog: Path, transport: str, mode: str

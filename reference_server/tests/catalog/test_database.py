@@ -293,6 +293,7 @@ async def test_nothing_depends_on_the_settings_that_a_role_has_for_its_connectio
     assert not called.is_error
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
     database: Database, servers: Any, tmp_path: Path
@@ -410,6 +411,7 @@ def call_without_header(url: str, name: str, token: str) -> dict[str, Any]:
     return httpx2.post(url, json=request, headers=headers, timeout=SECONDS).json()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("from_file", [True, False])
 def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
     database: Database, servers: Any, tmp_path: Path, from_file: bool
@@ -429,6 +431,7 @@ def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
     assert code("drink", "guest") == code("dring", "guest") != HEADER_MISMATCH
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_a_cursor_holds_at_another_replica_and_an_outage_is_an_error_to_be_retried(
     database: Database, servers: Any, tmp_path: Path

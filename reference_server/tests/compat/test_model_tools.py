@@ -142,6 +142,7 @@ async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
             assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
 
 
+@pytest.mark.rotating
 async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_list(
     servers: Any, connect: Any, file: Path, catalog: Path
 ) -> None:
@@ -159,6 +160,7 @@ async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_li
                 await changes.once_more()  # the search itself is announced as well
 
 
+@pytest.mark.rotating
 async def test_the_operator_is_told_why_a_tool_for_apps_is_not_always_available(servers: Any, file: Path) -> None:
     process = servers.start("-m", "tools_search_server", "--config", str(file), "--check")
     printed, _ = await anyio.to_thread.run_sync(lambda: process.communicate(timeout=60))

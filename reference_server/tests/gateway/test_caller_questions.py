@@ -197,6 +197,7 @@ async def test_an_answer_that_is_none_costs_the_call_that_it_was_asked_for(
         assert not seen["result"].get("isError"), seen
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("is_own", [True, False])
 async def test_a_question_that_may_be_for_a_request_given_up_a_moment_ago_is_put_to_nobody_else(
     servers: Any, configuration: Any, raw: Any, until: Any, tmp_path: Path, is_own: bool

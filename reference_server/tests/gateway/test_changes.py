@@ -102,6 +102,7 @@ async def change(client: Client, server: str, what: Sequence[str]) -> None:
     assert await call(client, f"{server}__change", what=what) == (False, "changed")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_changes_of_both_eras_servers_are_told_once_and_in_order(
     connect: Any, configuration: Any, told: Any, transport: str, mode: str

@@ -491,6 +491,7 @@ async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
     assert [item.uri for item in found] == ["gateway://handbook/docs://new.md"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_the_option_of_the_command_serves_the_searches_over_both_transports(
     connect: Any, archive: Any, configuration: Any, transport: str, mode: str
@@ -552,6 +553,7 @@ async def test_callers_find_what_they_are_listed_and_nothing_else_changes_their_
     assert settings.resources.topics == ["handbook"]
 
 
+@pytest.mark.rotating
 async def test_a_change_that_a_server_behind_two_gateways_does_not_announce_is_found(
     connect: Any, archive: Any, configuration: Any, tmp_path: Path
 ) -> None:

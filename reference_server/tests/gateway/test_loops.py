@@ -58,6 +58,7 @@ def at(port: int, path: str = "") -> dict[str, Any]:
     return {"url": f"http://127.0.0.1:{port}/mcp{path}"}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("era", "path"), [("auto", ""), ("legacy", "/auto")])
 async def test_a_gateway_that_is_configured_with_itself_has_only_its_other_servers(
     start: Any, raw: Any, until: Any, ports: list[int], era: str, path: str

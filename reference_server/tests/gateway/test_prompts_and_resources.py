@@ -38,6 +38,7 @@ async def refusal(client: Client, uri: str) -> MCPError:
     return refused.value
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_every_resource_of_every_server_is_listed_once_and_can_be_read(
     connect: Any, configuration: Any, two: Any, transport: str, mode: str
@@ -213,6 +214,7 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     assert bare.message.startswith("Resource not found. Use the URI of a listed resource")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("compat", "mode"), [("meta-tools", "auto"), ("list-changed", "legacy")])
 async def test_hosts_that_cannot_search_get_them_too(
     connect: Any, configuration: Any, two: Any, compat: str, mode: str

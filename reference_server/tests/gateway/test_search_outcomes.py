@@ -38,6 +38,7 @@ async def use(url: str) -> None:
         await client.call_tool("call_tool", {"name": "good__plain", "arguments": {}})
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("keeps_queries", [False, True])
 async def test_status_shows_what_became_of_searches_and_queries_on_request(
     servers: Any, configuration: Any, raw: Any, tmp_path: Path, keeps_queries: bool
@@ -55,6 +56,7 @@ async def test_status_shows_what_became_of_searches_and_queries_on_request(
     assert ("zebra" in json.dumps(health)) == keeps_queries
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("keeps_queries", [False, True])
 async def test_status_counts_searches_of_other_lists_apart_and_shows_their_queries_on_request(
     servers: Any, configuration: Any, raw: Any, tmp_path: Path, keeps_queries: bool

@@ -145,6 +145,7 @@ async def test_a_terminal_that_is_closed_does_not_end_what_nohup_has_started(
             assert (await client.session.list_tools()).tools
 
 
+@pytest.mark.rotating
 async def test_a_signal_ends_a_stdio_gateway_whose_host_is_silent(
     servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, tmp_path: Path
 ) -> None:
@@ -165,6 +166,7 @@ async def has_echo(client: Client) -> bool:
     return any(tool.name == "web__echo" for tool in (await client.session.list_tools()).tools)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_an_http_server_comes_back_after_a_restart(
     servers: Any,
@@ -202,6 +204,7 @@ async def test_an_http_server_comes_back_after_a_restart(
     assert not again.is_error, again.content
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_the_death_of_an_http_server_is_noticed_without_any_call(
     servers: Any,
@@ -228,6 +231,7 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
             assert [tool.name for tool in (await client.session.list_tools()).tools] == ["other__plain"]
 
 
+@pytest.mark.rotating
 async def test_arguments_that_are_mirrored_into_headers_reach_an_http_server(
     servers: Any, configuration: Any, tmp_path: Path, unused_tcp_port: int
 ) -> None:

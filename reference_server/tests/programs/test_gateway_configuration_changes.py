@@ -90,6 +90,7 @@ async def test_clients_are_notified_of_servers_that_the_file_adds(connect: Any, 
             await wait_for(client, ["one__plain", "two__plain"])
 
 
+@pytest.mark.rotating
 async def test_a_call_that_is_open_as_its_server_is_configured_anew_ends_with_the_reason(
     connect: Any, versatile: Any, raw: Any, write: Any, until: Any, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ async def test_a_lazy_server_is_known_anew_when_its_entry_changes(
                 assert not (await call(client, name))[0]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_who_follows_a_resource_follows_it_still_when_its_server_is_configured_anew(
     connect: Any, write: Any, mode: str

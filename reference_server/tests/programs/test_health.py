@@ -183,6 +183,7 @@ def test_a_check_says_what_each_server_offers_and_leaves_nothing_running(
     assert "tools_search_server." not in partly.stderr
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_check_counts_the_tools_of_a_large_server_and_names_only_some(
     configuration: Any, raw: Any, tmp_path: Path, as_json: bool
@@ -200,6 +201,7 @@ def test_a_check_counts_the_tools_of_a_large_server_and_names_only_some(
         assert "tool_100" not in checked.stdout
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("lazy", [False, True])
 async def test_a_server_with_a_mistake_in_its_entry_costs_itself_alone(
     configuration: Any, raw: Any, servers: Any, tmp_path: Path, lazy: bool

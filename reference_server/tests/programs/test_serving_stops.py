@@ -181,6 +181,7 @@ async def test_a_gateway_on_stdio_stops_clean_with_a_call_open(
     assert not any(map(is_alive, pids))
 
 
+@pytest.mark.rotating
 async def test_signals_while_it_stops_change_nothing_to_the_last_moment(
     servers: Any,
     configured: Callable[..., Path],

@@ -101,6 +101,7 @@ async def test_a_server_that_sends_too_much_is_down_by_name_and_costs_the_others
             assert gateway.peak() - usual_peaks[0] < MAX_GROWTH
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("way", "behavior"), [("json", "bomb"), ("stdio", "endless")])
 async def test_a_gateway_stops_when_told_while_a_server_sends_without_end(
     started: Any, hostile: Any, way: str, behavior: str

@@ -55,6 +55,7 @@ async def test_a_file_of_two_gigabytes_and_a_resource_that_never_ends_cost_the_o
             assert named.resources[0].uri == "docs://endless"
 
 
+@pytest.mark.rotating
 async def test_ten_million_resources_are_refused_by_a_search_and_the_server_serves_on(serving: Serving) -> None:
     target = await anyio.to_thread.run_sync(serving, TEN_MILLION)
     with anyio.fail_after(120):
@@ -65,6 +66,7 @@ async def test_ten_million_resources_are_refused_by_a_search_and_the_server_serv
             assert (await client.list_tools()).tools == []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("serving", ["stdio"], indirect=True)  # what a client reads is the same over either
 async def test_a_client_reads_of_ten_million_resources_what_it_may_and_says_that_there_are_more(
     serving: Serving, monkeypatch: pytest.MonkeyPatch

@@ -250,6 +250,7 @@ async def test_searches_and_imports_go_through_a_pooler_and_leave_nothing_behind
             assert await _count(pool) == 20
 
 
+@pytest.mark.rotating
 @pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer (of Debian) is not installed")
 @pytest.mark.anyio
 async def test_programs_that_write_through_a_pooler_leave_no_prepared_statement_in_its_connections(
@@ -374,6 +375,7 @@ async def test_searches_go_on_at_a_replica_when_the_primary_is_killed_and_import
         replica.remove()
 
 
+@pytest.mark.rotating
 @pytest.mark.anyio
 async def test_a_cursor_holds_at_every_replica_of_the_program_after_the_primary_is_killed(cluster: Cluster):
     replica = cluster.replica()

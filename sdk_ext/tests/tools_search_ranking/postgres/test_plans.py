@@ -51,6 +51,7 @@ def connection(filled: str) -> Generator[Any]:
         yield connection
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("part", _CALLERS)
 def test_a_search_reads_no_table_of_a_catalog_from_end_to_end(connection: Any, part: str):
     with connection.transaction():
