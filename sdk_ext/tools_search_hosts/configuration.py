@@ -38,7 +38,7 @@ from pydantic import (
 from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
 from tools_search_hosts.json_values import as_object, is_object
 from tools_search_hosts.locations import real_path
-from tools_search_hosts.targets import EraChoice, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
+from tools_search_hosts.targets import EraChoice, HttpTarget, HttpTransport, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.validation import validation_problem
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 
@@ -47,7 +47,7 @@ _SERVER_MEMBERS: Final = ("mcpServers", "servers")
 _OUR_MEMBERS: Final = ("tool_discovery", "tool_sets", "toolsets", "principals", "always_available")
 """Members for this project's programs. A misspelled one would silently show or hide tools."""
 
-_TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
+_TRANSPORTS: Final[Mapping[str, Literal["stdio"] | HttpTransport]] = {
     "stdio": "stdio",
     "local": "stdio",
     "http": "streamable-http",
@@ -363,7 +363,7 @@ def _server(name: str, members: Mapping[str, Any], variables: Variables) -> Serv
     )
 
 
-def _transport(members: Mapping[str, Any], address: str | None) -> Literal["streamable-http", "sse"] | None:
+def _transport(members: Mapping[str, Any], address: str | None) -> HttpTransport | None:
     """Return the stated HTTP transport of the server at `address`; `None` if none is stated, or without an address.
 
     Raises:

@@ -241,9 +241,8 @@ class SharedIndex:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
             return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
-        reason = error
-        if isinstance(error, TimeoutError):
-            reason = f"it takes longer than {_ANSWER_SECONDS} s: see what else the database is doing"
+        slow = f"it takes longer than {_ANSWER_SECONDS} s: see what else the database is doing"
+        reason = slow if isinstance(error, TimeoutError) else error
         logger.warning("a search failed in the --index database: %s", reason)
         is_gone = isinstance(error, UnreachableError | TimeoutError)
         if not is_gone or self._answered >= began:  # the database may only be busy, or slow with this query
