@@ -110,11 +110,7 @@ _REVISION: Final = "select revision from tools_search.catalog where name = %s"
 
 
 class _RestingError(Exception):
-    """The database failed a moment ago and is not tried again until a time on the event loop's clock."""
-
-    def __init__(self, until: float) -> None:
-        super().__init__(until)
-        self.until = until
+    """The database failed a moment ago and is not tried again for a while."""
 
 
 class SharedIndex:
@@ -169,7 +165,7 @@ class SharedIndex:
         began = anyio.current_time()
         try:
             if began < self._rests_until:
-                raise _RestingError(self._rests_until)
+                raise _RestingError
             with anyio.fail_after(_ANSWER_SECONDS):
                 hits, is_current = await self._search(view, query, protocol_version)
         except (UnavailableError, UnknownCatalogError, _RestingError, TimeoutError) as error:
@@ -219,7 +215,7 @@ class SharedIndex:
     def _milliseconds_to_wait(self, error: Exception, began: float) -> int:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
-            return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
+            return max(math.ceil(1000 * (self._rests_until - anyio.current_time())), _RETRY_AFTER_MS)
         slow = f"it takes longer than {_ANSWER_SECONDS} s: see what else the database is doing"
         reason = slow if isinstance(error, TimeoutError) else error
         logger.warning("a search failed in the --index database: %s", reason)
@@ -262,7 +258,7 @@ class SharedIndex:
     async def _run(self, update: asyncio.Future[bool]) -> None:
         try:
             if anyio.current_time() < self._rests_until:  # it failed while searches waited for the update before
-                raise _RestingError(self._rests_until)
+                raise _RestingError
             update.set_result(await self._write_missing())
         except Exception as error:  # of every search that waits for it
             update.set_exception(error)
