@@ -17,6 +17,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -28,7 +29,6 @@ from urllib.request import url2pathname
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskStatus
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent, SubscriptionBus
@@ -151,7 +151,7 @@ class ContentStore:
         self._chars = 0
         self._queue: OrderedDict[str, Definition] = OrderedDict()
         self._under_way: dict[str, float] = {}  # with the time when each read began
-        self._wakes: set[anyio.Event] = set()  # of each run of the server
+        self._runs: list[Callable[..., object]] = []  # of the server, each as a function that starts a task in it
         self._settled: anyio.Event | None = None
         self._asked_at = 0.0
         self._shown: Mapping[str, ReadResource] = {}
@@ -184,9 +184,15 @@ class ContentStore:
         @asynccontextmanager
         async def reading(server: Server[Any]) -> AsyncGenerator[Any]:
             async with lifespan(server) as state, anyio.create_task_group() as tasks:
-                await tasks.start(self._run)
-                yield state
-                tasks.cancel_scope.cancel()
+                # In the context of the run: what is read is for all callers, so it must not depend on who searches.
+                run = partial(copy_context().run, tasks.start_soon)
+                self._runs.append(run)
+                self._read_queued()
+                try:
+                    yield state
+                finally:
+                    self._runs.remove(run)
+                    tasks.cancel_scope.cancel()
 
         return reading
 
@@ -209,8 +215,7 @@ class ContentStore:
         change requires a new index.
         """
         self._want(items)
-        if self._wakes and not self.is_settled:
-            self._wake()
+        if self._runs and not self.is_settled:
             with anyio.move_on_after(self._asked_at + self._contents.wait - monotonic()):
                 while not self.is_settled:
                     self._settled = self._settled or anyio.Event()
@@ -229,10 +234,6 @@ class ContentStore:
             if is_readable:
                 readable[uri] = text
         return readable
-
-    def _wake(self) -> None:
-        for wake in self._wakes:
-            wake.set()
 
     def _want(self, items: Mapping[str, Definition]) -> None:
         now, was_settled = monotonic(), self.is_settled
@@ -256,33 +257,18 @@ class ContentStore:
             or now - next(iter(self._kept.values())).wanted_at > self._contents.max_age
         ):
             self._chars -= len(self._kept.popitem(last=False)[1].text)
+        self._read_queued()
 
-    async def _run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Process the queue whenever a search has added to it."""
-        limiter, is_started = anyio.Semaphore(_READS_AT_ONCE), False
-        async with anyio.create_task_group() as tasks:
-            while True:
-                wake = anyio.Event()
-                self._wakes.add(wake)
-                if not is_started:
-                    task_status.started()
-                    is_started = True
-                try:
-                    while self._queue:
-                        # A read that cannot be cancelled keeps its slot. In the worst case such resources block other
-                        # reads, but never a search.
-                        await limiter.acquire()
-                        if not self._queue:  # another run of the server has taken the last item
-                            limiter.release()
-                            break
-                        uri, item = self._queue.popitem(last=False)
-                        self._under_way[uri] = monotonic()
-                        tasks.start_soon(self._read_one, uri, item, limiter)
-                    await wake.wait()
-                finally:
-                    self._wakes.discard(wake)
+    def _read_queued(self) -> None:
+        """Start to read what is queued, if the server runs."""
+        # A read that cannot be cancelled keeps its place. In the worst case such resources block other reads, but never
+        # a search.
+        while self._queue and self._runs and len(self._under_way) < _READS_AT_ONCE:
+            uri, item = self._queue.popitem(last=False)
+            self._under_way[uri] = monotonic()
+            self._runs[0](self._read_one, uri, item)
 
-    async def _read_one(self, uri: str, item: Definition, limiter: anyio.Semaphore) -> None:
+    async def _read_one(self, uri: str, item: Definition) -> None:
         text = ""
         try:
             try:
@@ -299,8 +285,8 @@ class ContentStore:
                 )
             self._keep(uri, text)
         finally:
-            limiter.release()
-            self._under_way.pop(uri, None)
+            del self._under_way[uri]
+            self._read_queued()
             if self._settled is not None:
                 self._settled.set()
                 self._settled = None
@@ -339,7 +325,6 @@ class ContentStore:
         kept.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if kept.is_outdated and kept.wanted_at >= kept.updated_at:  # a search waits for the new text
             self._queue[uri] = kept.definition
-            self._wake()
 
 
 async def _own_text(server: MCPServer[Any], uri: str) -> str | None:

@@ -352,11 +352,13 @@ class BoundedHttp:
             if self.explain(response) is not None:
                 pieces = self._failure(response, asked)
             else:
-                pieces = self._refusal(body, response, asked)
+                pieces = self._whole(body, asked, partial(self._refusal, response, asked))
         elif content_type.startswith("text/event-stream") and not response.is_error:
             pieces = self._events(body, asked)
+        elif asked is not None and content_type.startswith("application/json"):
+            pieces = self._whole(body, asked, partial(self._answer, asked))
         else:
-            pieces = self._whole(body, asked if content_type.startswith("application/json") else None)
+            pieces = self._whole(body, None, bytes)
         if asked is not None:
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
             pieces = self._until_given_up(pieces, asked, httpx2.SSEError if is_stream else httpx2.StreamError)
@@ -424,37 +426,29 @@ class BoundedHttp:
         error = self.explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
         yield self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
 
-    async def _refusal(
-        self, body: AsyncGenerator[bytes], response: httpx2.Response, asked: RequestId
+    async def _whole(
+        self, body: AsyncGenerator[bytes], asked: RequestId | None, convert: Callable[[bytearray], bytes]
     ) -> AsyncGenerator[bytes]:
-        """Yield a placeholder for the error of a request that the server refused."""
+        """Yield a response's body at once, as `convert` returns it."""
         try:
-            data = await self._read(body)
-            stated = self._stated_error(data)
-        except MessageTooLargeError as excess:
-            yield self._report_excess(str(excess), asked)
-            return
-        has_session = _SESSION_HEADER in response.request.headers
-        error = refusal(response.status_code, stated, has_session=has_session)
-        yield self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), len(data))
+            yield convert(await self._read(body))
+        except MessageTooLargeError as error:
+            yield self._report_excess(str(error), asked)
 
-    def _stated_error(self, data: bytearray) -> ErrorData | None:
-        """Return the error in a refusal, or `None` if it has none, and its HTTP status is all that it says."""
+    def _answer(self, asked: RequestId, data: bytearray) -> bytes:
+        """Return a placeholder for an answer."""
+        return self._placeholder(self._message(data, asked, is_all=True), len(data))
+
+    def _refusal(self, response: httpx2.Response, asked: RequestId, data: bytearray) -> bytes:
+        """Return a placeholder for the error of a request that the server refused."""
+        stated = None  # if it has no error, its HTTP status is all that it says
         # Some servers, such as all on version 1 of the Python SDK, give it an id of their own, which does not matter.
         with suppress(MalformedMessageError):
             message = read_message(data, self.max_bytes)
-            return message.error if isinstance(message, JSONRPCError) else None
-        return None
-
-    async def _whole(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
-        """Yield a response's body, or a placeholder if it is an answer."""
-        try:
-            data = await self._read(body)
-            yield (
-                bytes(data) if asked is None else self._placeholder(self._message(data, asked, is_all=True), len(data))
-            )
-        except MessageTooLargeError as error:
-            yield self._report_excess(str(error), asked)
+            stated = message.error if isinstance(message, JSONRPCError) else None
+        has_session = _SESSION_HEADER in response.request.headers
+        error = refusal(response.status_code, stated, has_session=has_session)
+        return self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), len(data))
 
     async def _read(self, body: AsyncGenerator[bytes]) -> bytearray:
         """Return a response's body.

@@ -229,6 +229,19 @@ async def test_lists_have_pages_and_their_cursors_are_checked(catalog: Path) -> 
                 await client.list_prompts(cursor=first.next_cursor)
 
 
+async def test_a_page_of_resources_is_small_enough_for_clients_that_limit_their_events(catalog: Path) -> None:
+    large = [{"uri": f"docs://{number}", "name": "large", "description": "a" * 400_000} for number in range(5)]
+    written(catalog, resources=large)
+    counts, cursor = list[int](), None
+    with anyio.fail_after(60):
+        async with Client(catalog_program(str(catalog), Limits(), "").server) as client:
+            while not counts or cursor is not None:
+                page = await client.list_resources(cursor=cursor)
+                counts.append(len(page.resources))
+                cursor = page.next_cursor
+    assert counts == [2, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("changes", "place"),
     [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tools_search_hosts import qualified_name
-from tools_search_server.compat.definitions import META_TOOLS, MetaNames, is_prefix
+from tools_search_server.compat.definitions import META_TOOLS, CompatOptions, is_prefix
 
 TEXTS = st.text("abc_-/é 0", min_size=1, max_size=70)
 
@@ -15,9 +15,10 @@ TEXTS = st.text("abc_-/é 0", min_size=1, max_size=70)
 def test_no_tool_of_a_server_can_have_the_name_of_a_meta_tool(prefix: str, server: str, tool: str) -> None:
     offered = qualified_name(server, tool)
     if is_prefix(prefix):
-        names = MetaNames(prefix)
-        assert names.plain(offered) is None
-        assert all(len(names(plain)) <= 64 and names.plain(names(plain)) == plain for plain in META_TOOLS)
+        options = CompatOptions((), prefix, 100)
+        assert options.plain(offered) is None
+        assert all(len(options.named(plain)) <= 64 for plain in META_TOOLS)
+        assert all(options.plain(options.named(plain)) == plain for plain in META_TOOLS)
     elif "__" not in prefix and prefix[:1].isalpha():
         assert len(prefix) > 24
 

@@ -25,7 +25,7 @@ from mcp_types import (
 )
 
 from tools_search_server.base.errors import not_found_code, unknown_name
-from tools_search_server.base.paging import cursor_after, invalid_cursor
+from tools_search_server.base.paging import cursor_after, invalid_cursor, room_for, size_of
 
 if TYPE_CHECKING:
     from tools_search_server.catalog.catalog_server import Catalog
@@ -49,15 +49,17 @@ def install(server: Server[Any], catalog: Catalog) -> None:
 
 
 async def _list(catalog: Catalog, kind: Primitive[Any], ctx: _Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
-    items, start = _visible(catalog, kind, ctx), 0
+    items = _visible(catalog, kind, ctx)
+    keys, start = [*items], 0
     if params.cursor is not None:
-        start = next((at for at, key in enumerate(items, 1) if cursor_after(key) == params.cursor), 0)
+        start = next((at for at, key in enumerate(keys, 1) if cursor_after(key) == params.cursor), 0)
         if not start:
             raise invalid_cursor()
-    shown = [*items][start : start + catalog.limits.page_size]
+    shown = keys[start : start + catalog.limits.page_size]
     wire = [items[key].model_dump(by_alias=True, mode="json", exclude_none=True) for key in shown]
-    page: dict[str, Any] = {kind.member: wire, "resultType": "complete", **catalog.caching}
-    return page if start + len(shown) == len(items) else page | {"nextCursor": cursor_after(shown[-1])}
+    end = start + room_for(list(map(size_of, wire)))
+    page: dict[str, Any] = {kind.member: wire[: end - start], "resultType": "complete", **catalog.caching}
+    return page if end == len(keys) else page | {"nextCursor": cursor_after(keys[end - 1])}
 
 
 def _visible(catalog: Catalog, kind: Primitive[Any], ctx: _Ctx) -> dict[str, Any]:

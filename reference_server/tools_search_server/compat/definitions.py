@@ -103,23 +103,15 @@ class CompatOptions:
 
     modes: tuple[str, ...]
     prefix: str
-    """Prefix for the names of the tools that the modes add."""
+    """Prefix for the names of the tools that the modes add. With it, they never collide with an upstream's tools, whose
+    public names contain `__` or end in a digest.
+    """
     most_tools: int
     """Maximum number of found tools in a session's list."""
     list_at_most: int = LIST_AT_MOST
     """Maximum number of tools for which `auto` lists all of them to a caller."""
 
-
-@dataclass(frozen=True)
-class MetaNames:
-    """The names of the meta-tools, with the operator's prefix.
-
-    They never collide with an upstream's tools, whose public names contain `__` or end in a digest.
-    """
-
-    prefix: str
-
-    def __call__(self, plain: str) -> str:
+    def named(self, plain: str) -> str:
         """Return the prefixed name of a meta-tool."""
         return f"{self.prefix}{plain}"
 
@@ -135,25 +127,25 @@ def is_prefix(text: str) -> bool:
     return _PREFIX.match(text) is not None
 
 
-def meta_tools(names: MetaNames) -> list[Tool]:
+def meta_tools(options: CompatOptions) -> list[Tool]:
     """Return the tools of the `meta-tools` mode."""
-    return [_tool(names, name, *about) for name, about in META_TOOLS.items()]
+    return [_tool(options, name, *about) for name, about in META_TOOLS.items()]
 
 
-def search_tool(names: MetaNames) -> Tool:
+def search_tool(options: CompatOptions) -> Tool:
     """Return the search tool of the `list-changed` mode."""
     _, parameters, required = META_TOOLS["search_tools"]
     shown = {name: schema for name, schema in parameters.items() if name != "detail_level"}
     shown["max_results"] = _COUNT | {"description": "Default 20"}
-    return _tool(names, "search_tools", _ADDING, shown, required)
+    return _tool(options, "search_tools", _ADDING, shown, required)
 
 
-def _tool(names: MetaNames, name: str, description: str, parameters: Any, required: tuple[str, ...]) -> Tool:
+def _tool(options: CompatOptions, name: str, description: str, parameters: Any, required: tuple[str, ...]) -> Tool:
     schema: dict[str, Any] = {"type": "object", "properties": parameters}
     schema |= {"required": list(required)} if required else {}
     hints = _DOES_ANYTHING if name == "call_tool" else _READ_ONLY
     return Tool.model_validate(
-        {"name": names(name), "description": description, "inputSchema": schema, "annotations": hints}
+        {"name": options.named(name), "description": description, "inputSchema": schema, "annotations": hints}
     )
 
 

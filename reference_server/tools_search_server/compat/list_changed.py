@@ -42,8 +42,7 @@ class ListChanged(CompatEndpoint):
 
     def __init__(self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable) -> None:
         super().__init__(search, options, always)
-        self._own = search_tool(self.names)
-        self._most_tools = options.most_tools
+        self._own = search_tool(options)
         self.sessions = _SessionLists(self.views, search.gateway.access, always)
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
@@ -58,7 +57,7 @@ class ListChanged(CompatEndpoint):
 
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Search, or call a tool by its name."""
-        if self.names.plain(name) == "search_tools":
+        if self.options.plain(name) == "search_tools":
             return result_of(await self._find(ctx, checked_arguments(self._own, "search_tools", arguments)))
         if _has_session(ctx):  # others have no list from which a tool could be evicted
             _list_of(connection_of(ctx)).note_use(name)
@@ -83,12 +82,12 @@ class ListChanged(CompatEndpoint):
                 "found tools cannot be added to it."
             )
             raise ToolFailureError(why, ["All tools are in the list already: call them directly."])
-        most = min(int(arguments.get("max_results", _FOUND)), self._most_tools)
-        tools = ModelTools(self.search, self.names, ctx)
+        most = min(int(arguments.get("max_results", _FOUND)), self.options.most_tools)
+        tools = ModelTools(self.search, self.options, ctx)
         document = await tools.search_tools(arguments | {"detail_level": "brief", "max_results": most})
         names = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]
         found = {name: tools.not_indexed.get(name) for name in names}
-        if _list_of(connection_of(ctx)).add(found, self._most_tools):
+        if _list_of(connection_of(ctx)).add(found, self.options.most_tools):
             self.search.gateway.announce_soon()
         note = "The tools found are now in the list of tools: call them by their names."
         return document | ({"note": note} if found else {})

@@ -20,7 +20,6 @@ from tools_search_server.base.paging import ToolPages
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.compat.definitions import (
     CompatOptions,
-    MetaNames,
     ToolFailureError,
     checked_arguments,
     meta_tools,
@@ -46,7 +45,7 @@ class CompatEndpoint(Endpoint, ABC):
     def __init__(self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable) -> None:
         super().__init__(search)
         self.always = always
-        self.names = MetaNames(options.prefix)
+        self.options = options
 
     async def call_tool(self, ctx: Ctx, params: CallToolRequestParams) -> dict[str, Any]:
         """Answer `tools/call`. A `ToolFailureError` becomes a result that a model can read."""
@@ -68,8 +67,7 @@ class MetaTools(CompatEndpoint):
     ) -> None:
         super().__init__(search, options, always)
         self.mode = mode
-        self._list_at_most = options.list_at_most
-        self._own = {tool.name: tool for tool in meta_tools(self.names)}
+        self._own = {tool.name: tool for tool in meta_tools(options)}
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
         """Return the meta-tools and the always-available tools; in `auto` mode, return all tools if they are few."""
@@ -82,13 +80,13 @@ class MetaTools(CompatEndpoint):
 
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Answer a call to a meta-tool, or to another tool by its name."""
-        if (plain := self.names.plain(name)) is None:
+        if (plain := self.options.plain(name)) is None:
             # Even if not all tools are listed now: the client's copy of the list may be older.
             if self.mode == "auto":
                 return await self.call_by_name(ctx, name, self._own)
             return await self._call_listed(ctx, name)
-        arguments = checked_arguments(self._own[self.names(plain)], plain, arguments)
-        answer = await getattr(ModelTools(self.search, self.names, ctx), plain)(arguments)
+        arguments = checked_arguments(self._own[self.options.named(plain)], plain, arguments)
+        answer = await getattr(ModelTools(self.search, self.options, ctx), plain)(arguments)
         return answer if plain == "call_tool" else result_of(answer)
 
     async def _call_listed(self, ctx: Ctx, name: str) -> dict[str, Any]:
@@ -96,7 +94,7 @@ class MetaTools(CompatEndpoint):
         if (exposed := self.always.of(view).get(name)) is not None:
             return await relay(exposed.upstream, ctx, {"name": exposed.original.name})
         if name in view.for_model.tools:
-            advice = f'Call {self.names("call_tool")} with {{"name": "{name}", "arguments": {{…}}}}.'
+            advice = f'Call {self.options.named("call_tool")} with {{"name": "{name}", "arguments": {{…}}}}.'
             raise ToolFailureError(f"{name} is not in this server's list.", [advice])
         if name in view.tools:
             raise not_for_models(name)
@@ -119,12 +117,12 @@ class MetaTools(CompatEndpoint):
         """Return instructions for models on how to find tools."""
         if self._lists_all(view):
             return "All of them are in its list."
-        names = self.names
+        named = self.options.named
         return (
-            f"They are not in its list: find them with {names('search_tools')}, look at {names('describe_tools')} for "
-            f"what they take, and call them with {names('call_tool')}."
+            f"They are not in its list: find them with {named('search_tools')}, look at {named('describe_tools')} for "
+            f"what they take, and call them with {named('call_tool')}."
         )
 
     def _lists_all(self, view: View) -> bool:
         # If the number is unknown, assume that it is too large.
-        return self.mode == "auto" and view.tool_count is not None and view.tool_count <= self._list_at_most
+        return self.mode == "auto" and view.tool_count is not None and view.tool_count <= self.options.list_at_most

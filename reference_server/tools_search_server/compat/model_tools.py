@@ -20,7 +20,7 @@ from tools_search_hosts import qualified_name
 from tools_search_server.base.errors import closest_names
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.base.redaction import quoted
-from tools_search_server.compat.definitions import MetaNames, ToolFailureError
+from tools_search_server.compat.definitions import CompatOptions, ToolFailureError
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch
@@ -54,9 +54,9 @@ class ModelTools:
     `ToolFailureError` if the call cannot be answered.
     """
 
-    def __init__(self, search: GatewaySearch, names: MetaNames, ctx: Ctx) -> None:
+    def __init__(self, search: GatewaySearch, options: CompatOptions, ctx: Ctx) -> None:
         self._search = search
-        self._names = names
+        self._options = options
         self._ctx = ctx
         self._see({})
 
@@ -164,8 +164,8 @@ class ModelTools:
 
         name, given = arguments["name"], arguments.get("arguments", {})
         await self._look_up([name])
-        if (plain := self._names.plain(name)) is not None:
-            raise ToolFailureError(f"{self._names(plain)} is a tool of this server.", ["Call it directly."])
+        if (plain := self._options.plain(name)) is not None:
+            raise ToolFailureError(f"{self._options.named(plain)} is a tool of this server.", ["Call it directly."])
         inner = replace(self._ctx, params={**(self._ctx.params or {}), "name": name, "arguments": given})
         if name not in self.definitions and (upstream := self.view.unavailable(name)) is not None:
             return await relay(
@@ -175,8 +175,8 @@ class ModelTools:
         schema = exposed.tool.input_schema
         if wrong := complaints(schema, given):
             shown = schema if len(json.dumps(schema)) <= _MAX_SCHEMA_CHARS else None
-            advice = [f"Correct `arguments` and call {self._names('call_tool')} again."]
-            see = {"see": f"{self._names('describe_tools')} shows the input schema."}
+            advice = [f"Correct `arguments` and call {self._options.named('call_tool')} again."]
+            see = {"see": f"{self._options.named('describe_tools')} shows the input schema."}
             more = {"input_schema": shown} if shown else see
             raise ToolFailureError(f"These arguments do not fit {name}.", advice, problems=wrong, **more)
         try:
@@ -212,7 +212,7 @@ class ModelTools:
         down = [f"{seen.name} ({seen.state.kind})" for seen in self.view.upstreams if not seen.state.is_usable]
         suggestions = [
             "Try a more general term, or fewer filters.",
-            f"{self._names('list_tool_categories')} shows what there is.",
+            f"{self._options.named('list_tool_categories')} shows what there is.",
             *([f"Tools of these servers are not available at the moment: {', '.join(down)}."] if down else []),
         ]
         return {"error": error, "suggestions": suggestions, "available_categories": self.some_categories()}

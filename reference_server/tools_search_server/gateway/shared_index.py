@@ -11,6 +11,7 @@ missing does it write, in a task of its own: searches wait for it, but not long,
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -109,35 +110,7 @@ _REVISION: Final = "select revision from tools_search.catalog where name = %s"
 
 
 class _RestingError(Exception):
-    """The database failed a moment ago and is not tried again until a time on the event loop's clock."""
-
-    def __init__(self, until: float) -> None:
-        super().__init__(until)
-        self.until = until
-
-
-class _Update:
-    """An update of the index, for which searches wait."""
-
-    def __init__(self) -> None:
-        self._ended = anyio.Event()
-        self._is_complete: bool | Exception = False
-
-    def end(self, is_complete: bool | Exception) -> None:
-        """Let the searches continue, with whether the index has all tools or why the update failed."""
-        self._is_complete = is_complete
-        self._ended.set()
-
-    async def result(self) -> bool:
-        """Wait until it ends, and return whether the index has all tools that the gateway had when it began.
-
-        Raises:
-            Exception: The database is not available, or was not a moment ago.
-        """
-        await self._ended.wait()
-        if isinstance(self._is_complete, Exception):
-            raise self._is_complete
-        return self._is_complete
+    """The database failed a moment ago and is not tried again for a while."""
 
 
 class SharedIndex:
@@ -153,7 +126,9 @@ class SharedIndex:
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._floors = WeakKeyDictionary[View, tuple[Sequence[Tool], Floor]]()
         """The matching floor of the tools that the index lacks, by view, while it lacks any."""
-        self._update: _Update | None = None
+        self._update: asyncio.Future[bool] | None = None
+        """The update for which searches wait. Its result is whether the index has all tools that the gateway had when
+        it began."""
         self._contents = Contents()
         """What the index contained when it was last read."""
         self._read_whole_at = -math.inf
@@ -190,7 +165,7 @@ class SharedIndex:
         began = anyio.current_time()
         try:
             if began < self._rests_until:
-                raise _RestingError(self._rests_until)
+                raise _RestingError
             with anyio.fail_after(_ANSWER_SECONDS):
                 hits, is_current = await self._search(view, query, protocol_version)
         except (UnavailableError, UnknownCatalogError, _RestingError, TimeoutError) as error:
@@ -240,7 +215,7 @@ class SharedIndex:
     def _milliseconds_to_wait(self, error: Exception, began: float) -> int:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
-            return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
+            return max(math.ceil(1000 * (self._rests_until - anyio.current_time())), _RETRY_AFTER_MS)
         slow = f"it takes longer than {_ANSWER_SECONDS} s: see what else the database is doing"
         reason = slow if isinstance(error, TimeoutError) else error
         logger.warning("a search failed in the --index database: %s", reason)
@@ -263,10 +238,11 @@ class SharedIndex:
             return self._has_own_definitions
         is_empty = self._contents.generation is None
         with anyio.move_on_after(_ANSWER_SECONDS if is_empty else _PATIENCE_SECONDS):
-            if (earlier := self._update) is not None:  # which may have begun before the change
-                await earlier.result()
+            # Shielded: a search that gives up must not end the update, for which others wait.
+            if self._update is not None:  # which may have begun before the change
+                await asyncio.shield(self._update)
             if was_changed or not self._has(now):
-                return await (self._update or self._begin_update()).result()
+                return await asyncio.shield(self._update or self._begin_update())
             return self._has_own_definitions
         return False
 
@@ -274,22 +250,22 @@ class SharedIndex:
         """Return whether the index had all these tools when it was last read."""
         return self._written is not None and self._written[0] == tools[0] and self._written[1] is tools[1]
 
-    def _begin_update(self) -> _Update:
-        update = self._update = _Update()
+    def _begin_update(self) -> asyncio.Future[bool]:
+        update = self._update = asyncio.get_running_loop().create_future()
         self._tasks.start_soon(self._run, update)
         return update
 
-    async def _run(self, update: _Update) -> None:
-        ended: bool | Exception = False
+    async def _run(self, update: asyncio.Future[bool]) -> None:
         try:
             if anyio.current_time() < self._rests_until:  # it failed while searches waited for the update before
-                raise _RestingError(self._rests_until)
-            ended = await self._write_missing()
+                raise _RestingError
+            update.set_result(await self._write_missing())
         except Exception as error:  # of every search that waits for it
-            ended = error
+            update.set_exception(error)
         finally:
             self._update = None
-            update.end(ended)
+            if not update.done():  # the gateway stops
+                update.set_result(False)
 
     async def _write_missing(self) -> bool:
         """Write the tools that the index lacks. Return whether it has all of them, as the gateway lists them."""

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -547,6 +548,23 @@ async def test_a_server_that_starts_again_reads_again() -> None:
                 assert {*(await store.read_of({name: {"uri": name, "name": name}}))} == {name}
         # Not running: no wait, and no text.
         assert await store.read_of({"three": {"uri": "three", "name": "three"}}) == {}
+
+
+async def test_what_is_read_does_not_depend_on_the_search_that_wants_it() -> None:
+    searching = ContextVar("searching", default="nobody")
+
+    async def read(_uri: str) -> str | None:
+        return searching.get()
+
+    store = ContentStore(Contents(read=read, wait=30))
+    server = Server[Any]("shared")
+    store.attach(server, server)
+    with anyio.fail_after(10):
+        async with server.lifespan(server):
+            searching.set("alice")
+            found = await store.read_of({f"a:{number}": {"uri": f"a:{number}", "name": "x"} for number in range(20)})
+    assert {own.text for own in found.values()} == {"nobody"}
+    assert len(found) == 20
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "5", True, float("nan")])
