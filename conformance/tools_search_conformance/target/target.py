@@ -152,15 +152,8 @@ class HttpCommandTarget(Program):
             process = await self.start(catalog, env)
             url = await self._address(process)
             self._running[kind] = process, url
-        running = process
         return HttpTransport(
-            url,
-            headers=self.headers,
-            ca_file=self.ca_file,
-            gone=lambda: None if running.returncode is None else running.how_it_ended(),
-            settle=running.settle,
-            logged=lambda: running.logged,
-            rate_limit=self.rate_limit,
+            url, headers=self.headers, ca_file=self.ca_file, process=process, rate_limit=self.rate_limit
         )
 
     async def aclose(self) -> None:
