@@ -11,7 +11,7 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.model import UnverifiableError, grouped
 from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.list_bench import once
@@ -342,10 +342,8 @@ async def _totals(bench: Bench, queries: list[str]) -> _Totals:
     counted = dict(reversed(await bench.each(queries, count)))
     views = bench.some(_VIEWS, 1)
     cases = [(query, n, limit, before) for n, query in counted.items() if n > 1 for limit, before in views]
-    totals: _Totals = {}
-    for (_, n, _, _), page in zip(cases, await bench.each(cases, view), strict=True):
-        totals.setdefault(n, []).append(page)
-    return totals
+    pages = await bench.each(cases, view)
+    return grouped((n, page) for (_, n, _, _), page in zip(cases, pages, strict=True))
 
 
 def _added(page: Page) -> Iterator[tuple[str, Any]]:
