@@ -45,7 +45,7 @@ class Selection:
 
 
 class Applicability(TypedDict, total=False):
-    """Where a check applies; the defaults are those of `Check`."""
+    """Where a check applies; the defaults are those of its registry, or else of `Check`."""
 
     eras: tuple[Era, ...]
     transports: tuple[TransportName, ...]
@@ -59,9 +59,10 @@ class Applicability(TypedDict, total=False):
 class Registry(Generic[BenchT]):
     """The checks for one party, servers or clients, in registration order."""
 
-    def __init__(self, prefix: str, profiles: tuple[Profile, ...] = ("fixture", "live")) -> None:
+    def __init__(self, prefix: str, **usual: Unpack[Applicability]) -> None:
+        """Take the prefix of the checks' ids, and where a check applies unless it says otherwise."""
         self._prefix = prefix
-        self._profiles = profiles
+        self._usual = usual
         self._checks: dict[str, Check] = {}
 
     @property
@@ -82,12 +83,13 @@ class Registry(Generic[BenchT]):
             name: str = getattr(body, "__name__", repr(body))
             if not name.isidentifier() or name != name.lower() or name.startswith("_"):
                 raise ValueError(f"{name!r} is not a valid name of a check: name its function as in `pages_disjoint`")
-            applicability.setdefault("profiles", ("fixture",) if "fixture_feature" in applicability else self._profiles)
+            fixture: Applicability = {"profiles": ("fixture",)} if "fixture_feature" in applicability else {}
             id_ = self._prefix + name.rstrip("_").replace("_", "-")
             if id_ in self._checks:
                 raise ValueError(f"two checks with the id {id_}")
             texts = {"title": title, "sends": sends, "passes": passes}
-            check = Check(id=id_, run=body, level=level_of_check(id_), **texts, **applicability)
+            where: Applicability = {**self._usual, **fixture, **applicability}
+            check = Check(id=id_, run=body, level=level_of_check(id_), **texts, **where)
             self._checks[id_] = check
             return check
 
