@@ -11,20 +11,10 @@ from typing import Any, Final, TypeVar
 import anyio
 from tools_search_spec import Primitive
 
-from tools_search_conformance.model import (
-    InapplicableError,
-    UnverifiableError,
-    VerdictError,
-)
+from tools_search_conformance.model import InapplicableError, UnverifiableError, VerdictError
 from tools_search_conformance.run.judging import Case, Found, Workbench
 from tools_search_conformance.target.pages import Listing, Page, SharedCases, Walk, read_page
-from tools_search_conformance.target.primitives import (
-    METHODS_OF_RESOURCES,
-    OTHERS,
-    RESOURCES,
-    TOOLS,
-    noun_of,
-)
+from tools_search_conformance.target.primitives import METHODS_OF_RESOURCES, OTHERS, RESOURCES, TOOLS, noun_of
 from tools_search_conformance.target.server import ChangedError, Params, Server
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query, terms
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
