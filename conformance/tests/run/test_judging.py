@@ -35,8 +35,8 @@ async def bench_of(argv: tuple[str, ...], folder: Path, *, seed: int = 0) -> Asy
     cell = Cell(transport="stdio", era=MODERN)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            target = StdioTarget(argv, tasks=tasks, folder=folder, env={}, cwd=None, start_seconds=10)
-            options = Options(selection=SERVER_CHECKS.select(), out=folder, timeout=5, seed=seed)
+            options = Options(selection=SERVER_CHECKS.select(), out=folder, timeout=5, start_timeout=10, seed=seed)
+            target = StdioTarget(argv, options, tasks, folder)
             bench = Bench(Server(options, cell, target, Recorder("c")))
             try:
                 yield bench

@@ -54,14 +54,14 @@ def pids_in(file: Path) -> list[int]:
     ("catalog", "needed", "started"), [("core", math.inf, 3), ("core", 2, 2), ("single", math.inf, 2), (None, 9, 2)]
 )
 async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead_while_more_are_needed(
-    catalog: str | None, needed: float, started: int, tmp_path: Path
+    catalog: str | None, needed: float, started: int, options: Callable[..., Options], tmp_path: Path
 ):
     file = tmp_path / "pids"
     pids: list[int] = []
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             argv = (sys.executable, "-c", TELLS_WHO_IT_IS, str(file))
-            target = StdioTarget(argv, tasks=tasks, folder=tmp_path, env={}, cwd=None, start_seconds=5, needed=needed)
+            target = StdioTarget(argv, options(), tasks, tmp_path, needed=needed)
             transports = [await target.connect(lambda _: None, catalog) for _ in range(2)]
             while len(pids := pids_in(file)) < started:  # noqa: ASYNC110 - another process sets no events
                 await anyio.sleep(0.02)
@@ -75,11 +75,11 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead_w
     assert not any(map(is_alive, pids))
 
 
-async def test_a_server_may_say_where_it_is_before_it_listens(tmp_path: Path):
+async def test_a_server_may_say_where_it_is_before_it_listens(options: Callable[..., Options], tmp_path: Path):
     argv = (sys.executable, "-c", LISTENS_LATE)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            late = HttpCommandTarget(argv, tasks=tasks, folder=tmp_path, env={}, cwd=None, start_seconds=20, headers={})
+            late = HttpCommandTarget(argv, options(), tasks, tmp_path)
             url = (await late.connect(lambda _: None, None)).url
             await (await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0)).aclose()
             await late.aclose()
@@ -106,9 +106,9 @@ async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the
     assert listed == [("stdio", ["meadow_stdio"]), ("http", ["meadow_http"])]
 
 
-async def test_a_server_that_is_running_already_is_given_no_catalog():
+async def test_a_server_that_is_running_already_is_given_no_catalog(options: Callable[..., Options]):
     with pytest.raises(TargetError, match="have the suite start the server"):
-        UrlTarget("http://127.0.0.1:1/mcp", headers={}, start_seconds=1).place("core", {"tools": []})
+        UrlTarget("http://127.0.0.1:1/mcp", options()).place("core", {"tools": []})
 
 
 def test_a_catalog_that_changes_has_a_later_time_in_whole_seconds_and_another_one_the_same(tmp_path: Path):

@@ -21,7 +21,6 @@ from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.list_bench import until
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint
 from tools_search_conformance.target.primitives import (
-    EVERY_METHOD,
     PROMPTS,
     RESOURCES,
     TEMPLATES,
@@ -175,7 +174,6 @@ async def _reference(bench: Bench, name: str) -> Bench:
     eras=(MODERN,),
     transports=("http",),
     fixture_feature="callers",
-    methods=EVERY_METHOD,
 )
 async def cache_scope_varying(bench: Bench) -> None:
     def judge(other: Bench, page: Page, because: str) -> None:
@@ -230,7 +228,6 @@ async def _alone_varying(bench: Bench) -> Bench:
     " connection. No hidden tool.",
     transports=("http",),
     fixture_feature="callers",
-    methods=EVERY_METHOD,
 )
 async def hidden_tools_inert(bench: Bench) -> None:
     everyone, restricted = await callers(bench)
@@ -545,7 +542,6 @@ async def _expect_unreadable_refused(bench: Bench) -> None:
     passes="Only tools that this caller may see, or a refusal.",
     transports=("http",),
     fixture_feature="callers",
-    methods=EVERY_METHOD,
 )
 async def cursor_other_caller(bench: Bench) -> None:
     everyone, restricted = await callers(bench)

@@ -16,7 +16,7 @@ from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.list_bench import IN_TIME_SECONDS, INVALID_PARAMS, until
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, expanded, keys_in
+from tools_search_conformance.target.primitives import TEMPLATES, expanded, keys_in
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
@@ -192,7 +192,6 @@ async def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: st
     " search shows the change without a `tools/list` before it. After every tool is removed, none is found,"
     " and then the only one left.",
     fixture_feature="reload",
-    methods=EVERY_METHOD,
 )
 async def change_seen(bench: Bench) -> None:
     other, words = await changing(bench), (_GONE, _ALTERED, _RESHAPED, _ADDED)
@@ -249,7 +248,6 @@ async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
     " search continues with its cursor.",
     passes="Tools as they are listed now, or a refusal; in either case, a result for the next search.",
     fixture_feature="reload",
-    methods=EVERY_METHOD,
 )
 async def cursor_after_change(bench: Bench) -> None:
     other = await changing(bench)
@@ -267,7 +265,6 @@ async def cursor_after_change(bench: Bench) -> None:
     " search continues with its cursor.",
     passes=f"Error {INVALID_PARAMS}. Not applicable if cursors survive such a change.",
     fixture_feature="reload",
-    methods=EVERY_METHOD,
 )
 async def cursor_expired(bench: Bench) -> None:
     other = await changing(bench)

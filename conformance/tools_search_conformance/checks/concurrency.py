@@ -20,7 +20,7 @@ from tools_search_conformance.checks.consistency import without_times
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Page, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
+from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.server import Opening, busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
@@ -88,7 +88,6 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
     " vary even alone, only listed tools and no more than `limit`. Each second page continues its own search; its"
     " cursor is not refused time after time while that of a search alone is honored. `tools/list` returns what it"
     " returns alone.",
-    methods=EVERY_METHOD,
 )
 async def concurrent_searches(bench: Bench) -> None:
     listing = await bench.nonempty_listing()
@@ -323,7 +322,6 @@ def _within_limit(exchange: Exchange) -> bool:
     title="A server that is too busy says when to try again",
     sends=f"{_BURST} concurrent searches, which may be too many; {_IN_FLIGHT} on a fixture that delays them.",
     passes=f"For each, a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
-    methods=EVERY_METHOD,
 )
 async def busy_refusal(bench: Bench) -> None:
     words = await bench.vocabulary()
@@ -462,7 +460,6 @@ async def _cancel(
     sends="A search, `notifications/cancelled` for it, and two more searches, one after the other.",
     passes="A response to these two and none to the cancelled one; over HTTP, an error may end its stream.",
     fixture_feature="delay",
-    methods=EVERY_METHOD,
 )
 async def cancelled_not_answered(bench: Bench) -> None:
     http = bench.cell.transport == "http"
@@ -493,7 +490,6 @@ async def cancelled_not_answered(bench: Bench) -> None:
     passes="The other search gets its usual result, with its tool as the first match. After the many cancellations,"
     " the server does not stay too busy to answer.",
     fixture_feature="delay",
-    methods=EVERY_METHOD,
 )
 async def cancelled_leaves_others(bench: Bench) -> None:
     other, one, another = await _delayed(bench)

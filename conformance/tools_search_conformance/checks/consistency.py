@@ -20,7 +20,6 @@ from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.list_bench import INVALID_PARAMS, until
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk, bare, read_page
 from tools_search_conformance.target.primitives import (
-    EVERY_METHOD,
     METHODS_OF_RESOURCES,
     PROMPTS,
     RESOURCES,
@@ -179,7 +178,6 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
     " from the fixture's catalog in this era; names that are not ASCII if a fixture lists them. A search for a tool of"
     " a fixture after a call of it. Over HTTP, the list and a search from a client of an older revision.",
     passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
-    methods=EVERY_METHOD,
 )
 async def definition_identity(bench: Bench) -> None:
     def judge(page: Page, listing: Listing, on: Bench = bench) -> None:
@@ -264,7 +262,6 @@ def _shown(value: Any) -> str:
     title="A page contains each tool once",
     sends="Various and generated searches; if resources are searched by content, also for its words.",
     passes="The names on each page are distinct.",
-    methods=EVERY_METHOD,
 )
 async def no_duplicates(bench: Bench) -> None:
     def judge(page: Page, _: Listing) -> None:
@@ -281,7 +278,6 @@ async def no_duplicates(bench: Bench) -> None:
     " did at first; on generated catalogs, after many searches.",
     passes="`tools/list` returns the same definitions in the same order each time, on pages of the same size, with the"
     " same other members.",
-    methods=EVERY_METHOD,
 )
 async def list_unchanged(bench: Bench) -> None:
     if bench.first_search is not None:
@@ -356,7 +352,6 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
     " any refusal and after an invalid and an undeclared search by each.",
     passes="The same listing and pages; the cursor of the first page is still honored, unless another of that age is"
     " refused without invalid searches before it; the server does not stay too busy to search.",
-    methods=EVERY_METHOD,
 )
 async def refusal_changes_nothing(bench: Bench) -> None:
     query = await bench.query_with_matches()
@@ -534,7 +529,6 @@ async def _judge_busy(bench: Bench, verdict: UnverifiableError, good: JsonObject
     sends="Several concurrent `tools/search`, some of them for a tool by its name, as the first requests on another"
     " connection.",
     passes="A result for each; each tool whose name is the query is found.",
-    methods=EVERY_METHOD,
 )
 async def search_unlisted(bench: Bench) -> None:
     case = f"one of several first searches on a connection that has not called {bench.list_method}"

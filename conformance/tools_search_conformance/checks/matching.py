@@ -21,7 +21,6 @@ from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.list_bench import once
 from tools_search_conformance.target.pages import Listing, Survey, advertised_settings, read_page
 from tools_search_conformance.target.primitives import (
-    EVERY_METHOD,
     METHODS_OF_RESOURCES,
     PROMPTS,
     RESOURCES,
@@ -294,7 +293,6 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
     " came with a change; distinctive terms of two tools among the first requests on another connection, sent"
     " concurrently.",
     passes="That tool is on one of the pages; for shared words, each tool that contains them is.",
-    methods=EVERY_METHOD,
 )
 async def all_terms_match(bench: Bench) -> None:
     async def judge(case: tuple[str, str]) -> None:
@@ -428,7 +426,6 @@ async def contents_match(bench: Bench) -> None:
     sends="Words that are in no language, and the key of an item with a further part; on a fixture with an empty"
     " catalog, any words, and searches for templates and for prompts; on one without resources, a search for them.",
     passes="A result whose `tools` is an array, which is empty on an empty catalog.",
-    methods=EVERY_METHOD,
 )
 async def no_match_empty(bench: Bench) -> None:
     def judge(survey: Survey) -> None:

@@ -17,7 +17,7 @@ from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.list_bench import INVALID_PARAMS, MISSING_CAPABILITY, early_page
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
-from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, keys_in
+from tools_search_conformance.target.primitives import OTHERS, TOOLS, keys_in
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, UNDECLARED
@@ -70,6 +70,7 @@ _DECLARATIONS: Final[tuple[tuple[JsonObject, str], ...]] = (
     " catalog, if the fixture can be reloaded.",
     passes="`capabilities.extensions` in a `server/discover` result has the settings object; `capabilities.tools` is"
     " declared too.",
+    methods=(TOOLS.method,),
 )
 async def advertised(bench: Bench) -> None:
     async for capabilities, exchange, whom in _openings(bench):
@@ -90,6 +91,7 @@ async def advertised(bench: Bench) -> None:
     " file with each method that the settings do not advertise.",
     passes="If the settings have `resources` or `prompts`, `capabilities` has the member of that name too, and the"
     " settings have them for every client; no search that is not advertised finds the item.",
+    methods=(TOOLS.method,),
 )
 async def primitives_advertised(bench: Bench) -> None:
     settings = advertised_settings(await bench.server.connection())
@@ -119,6 +121,7 @@ async def primitives_advertised(bench: Bench) -> None:
     title="The settings of other searches conform to the schema",
     sends="`server/discover` or `initialize`, as in `advertised`.",
     passes="`resources` and `prompts`, if present, conform to `PrimitivesServerSettings`; unknown members are allowed.",
+    methods=(TOOLS.method,),
 )
 async def primitives_settings_shape(bench: Bench) -> None:
     async for _, settings, exchange, whom in _openings_with_others(bench):
@@ -144,6 +147,7 @@ async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonO
     " for one by its key, for a word that several have, and for a word that none has.",
     passes="A result for at least one of these searches by each method; `resources` also advertises that for"
     " templates.",
+    methods=(TOOLS.method,),
 )
 async def primitives_served(bench: Bench) -> None:
     bench.applies(bool(bench.offered), _NO_OTHERS)
@@ -224,6 +228,7 @@ async def _after_change(bench: Bench) -> tuple[Any, Exchange] | None:
     " after a change of its catalog.",
     passes="`capabilities.extensions` and `capabilities.experimental` have equal objects at the extension identifier.",
     eras=(LEGACY,),
+    methods=(TOOLS.method,),
 )
 async def advertised_legacy_both(bench: Bench) -> None:
     places = ("extensions", "experimental")
@@ -242,6 +247,7 @@ async def advertised_legacy_both(bench: Bench) -> None:
     " none; over HTTP, the same search on another connection.",
     passes="A result for at least one of them; otherwise the other checks have nothing to judge. A result on the other"
     " connection. The server has not exited before, such as at the very first search.",
+    methods=(TOOLS.method,),
 )
 async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
@@ -273,6 +279,7 @@ async def served_where_advertised(bench: Bench) -> None:
     sends="`server/discover` or `initialize`, as in `advertised`; also to a fixture with an empty catalog or a"
     " generated one.",
     passes="`catalogSize`, `topics` and `maxLimit`, if present, have the right types; unknown members are allowed.",
+    methods=(TOOLS.method,),
 )
 async def settings_shape(bench: Bench) -> None:
     def judge(capabilities: Any, exchange: Exchange, whom: str = "") -> None:
@@ -306,7 +313,6 @@ async def _require_undeclared_refused(bench: Bench) -> None:
     passes=f"Error {MISSING_CAPABILITY} with an empty object for the extension in"
     " `data.requiredCapabilities.extensions`.",
     eras=(MODERN,),
-    methods=EVERY_METHOD,
 )
 async def undeclared_client_refused(bench: Bench) -> None:
     name = (await bench.vocabulary()).key_query
@@ -370,7 +376,6 @@ def _expect_missing(bench: Bench, exchange: Exchange, case: str) -> None:
     passes="HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
-    methods=EVERY_METHOD,
 )
 async def undeclared_client_status(bench: Bench) -> None:
     exchange = await bench.server.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
@@ -384,7 +389,6 @@ async def undeclared_client_status(bench: Bench) -> None:
     sends="`tools/search` or `initialize` with `true`, `null`, a string or an array at the extension identifier.",
     passes=f"For a search, error {MISSING_CAPABILITY}, or another error if an SDK refuses such capabilities as a whole;"
     " for `initialize`, an error or a result, and after a result also one for a search.",
-    methods=EVERY_METHOD,
 )
 async def declaration_not_object(bench: Bench) -> None:
     if bench.cell.era == LEGACY:
@@ -431,7 +435,6 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     " Over HTTP, one after a legacy client declared it in `initialize`. A few of both kinds in flight together.",
     passes=f"A result for each search that declares the extension, error {MISSING_CAPABILITY} for each that does not.",
     eras=(MODERN,),
-    methods=EVERY_METHOD,
 )
 async def declaration_per_request(bench: Bench) -> None:
     query = await bench.key_query()
@@ -475,7 +478,6 @@ async def _expect_declarations_apart(bench: Bench, query: str) -> None:
     title="Unknown members of a declaration are ignored",
     sends="`tools/search` whose declaration has unknown members, next to other capabilities.",
     passes="The same tools, definitions, hit metadata and members of the result as with a plain declaration.",
-    methods=EVERY_METHOD,
 )
 async def declaration_unknown_members(bench: Bench) -> None:
     good = {"query": await bench.query_with_matches()}
@@ -506,7 +508,6 @@ async def declaration_unknown_members(bench: Bench) -> None:
     " which declares the extension in `experimental`.",
     passes="A result with a tool for each search: a stateless legacy server cannot know what was declared.",
     eras=(LEGACY,),
-    methods=EVERY_METHOD,
 )
 async def undeclared_legacy_served(bench: Bench) -> None:
     # What other clients declared must not count either, so the query comes from one whose handshake is the latest.

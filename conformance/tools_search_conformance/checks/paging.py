@@ -13,7 +13,7 @@ from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.list_bench import once
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, params_of_use
+from tools_search_conformance.target.primitives import TEMPLATES, params_of_use
 from tools_search_conformance.target.vocabulary import NONSENSE, is_query, terms
 from tools_search_conformance.wire.codec import json_text
 from tools_search_conformance.wire.eras import MODERN
@@ -116,7 +116,6 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     " white space, decomposed, or long; pages of one and of two for an item's key; generated queries and limits.",
     passes="The same tools however a first page is continued, with none missing in between; new cursors of one query"
     " are not refused while those of another query are honored.",
-    methods=EVERY_METHOD,
 )
 async def pages_complete(bench: Bench) -> None:
     async def judge_walk(walk: Walk, _: Listing) -> None:
@@ -238,7 +237,6 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
     sends="A query in pages of several sizes, also with limits that change from page to page; the same on a fixture's"
     " catalog of 120 tools, there also with limits above the largest page; generated queries and limits.",
     passes="The pages of one search have no tool in common.",
-    methods=EVERY_METHOD,
 )
 async def pages_disjoint(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
@@ -283,7 +281,6 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
     sends="Queries with and without matches, following every cursor; two of them on a fixture's catalog of 120 tools,"
     " one of which in pages of one tool.",
     passes="A page without `nextCursor` comes within twice as many pages as the catalog could fill.",
-    methods=EVERY_METHOD,
 )
 async def pages_end(bench: Bench) -> None:
     def judge(walk: Walk, on: Bench = bench) -> None:
@@ -314,7 +311,6 @@ async def pages_end(bench: Bench) -> None:
     title="`nextCursor` is never an empty string",
     sends="Queries with and without matches, following every cursor.",
     passes="Each `nextCursor` is absent or has at least one character.",
-    methods=EVERY_METHOD,
 )
 async def cursor_nonempty(bench: Bench) -> None:
     for walk in await _walks_of_every_kind(bench):
@@ -326,7 +322,6 @@ async def cursor_nonempty(bench: Bench) -> None:
     title="A search with matches does not end with an empty page",
     sends="A query in pages of several sizes, some of which divide its matches evenly.",
     passes="The last page contains a tool.",
-    methods=EVERY_METHOD,
 )
 async def last_page_nonempty(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
@@ -347,7 +342,6 @@ async def last_page_nonempty(bench: Bench) -> None:
     sends="A query in pages of several sizes.",
     passes="Every page has the `cacheScope` of the first one.",
     eras=(MODERN,),
-    methods=EVERY_METHOD,
 )
 async def cache_scope_stable(bench: Bench) -> None:
     for walk in await _walks(bench):
@@ -363,7 +357,6 @@ async def cache_scope_stable(bench: Bench) -> None:
     sends="Various queries without a limit, with a large one and with a small one, three times each, and second pages;"
     " one of them after a found tool was used; each again on another connection; generated queries twice.",
     passes="The same names in the same order.",
-    methods=EVERY_METHOD,
 )
 async def deterministic(bench: Bench) -> None:
     async def repeat(first: Page, *, by: Bench = bench) -> None:
@@ -411,7 +404,6 @@ async def deterministic(bench: Bench) -> None:
     " limits above the largest page; an item's key with limits 1 and 2 and in large pages; generated queries and"
     " limits.",
     passes="Each first page is a prefix of the full sequence; small pages together contain what large ones do.",
-    methods=EVERY_METHOD,
 )
 async def limit_only_cuts(bench: Bench) -> None:
     async def judge_walk(walk: Walk, _: Listing) -> None:

@@ -15,7 +15,7 @@ from tools_search_conformance.model import InapplicableError, UnverifiableError,
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.list_bench import INVALID_PARAMS, early_page
 from tools_search_conformance.target.pages import read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, keys_in
+from tools_search_conformance.target.primitives import TOOLS, keys_in
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject
@@ -110,7 +110,6 @@ async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
     sends="Made-up cursors: the empty string, words, numbers, base64, unusual characters, 50,000 letters; some of them"
     " with a query without matches. An unused cursor of one of the first searches of the run.",
     passes="Error -32602 for each; for the old cursor, the second page or error -32602.",
-    methods=EVERY_METHOD,
 )
 async def cursor_forged(bench: Bench) -> None:
     await _expect_old_cursor_refused(bench)
@@ -135,7 +134,6 @@ async def cursor_forged(bench: Bench) -> None:
     title="A cursor can be used more than once",
     sends="A first page, then the request for its second page twice, and a third time after another search.",
     passes="A result for each.",
-    methods=EVERY_METHOD,
 )
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)
@@ -155,7 +153,6 @@ async def cursor_repeated(bench: Bench) -> None:
     " another spelling of base64; with the case of its letters swapped; without its signature, if it is a JWT; with the"
     " numbers in it raised or lowered; or with a punctuation mark and another part before or after it, as in a URL.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def cursor_tampered(bench: Bench) -> None:
     def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
@@ -285,7 +282,6 @@ def _readings(cursor: str) -> Iterator[tuple[str, Callable[[str], str]]]:
     " beginning or end, or with the same hash; the query with other white space, line ends, case, order, Unicode"
     " composition, punctuation, escapes, digits or leading zeros. Cursors of later pages too.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def cursor_other_query(bench: Bench) -> None:
     words = await bench.vocabulary()
@@ -408,7 +404,6 @@ async def _refused_with_new(bench: Bench, query: str, others: Sequence[str]) -> 
     sends="Searches with the `nextCursor` of a `tools/list` page, one of them for the name of that method; where"
     " possible, on a fixture's catalog of 120 tools.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def cursor_of_list(bench: Bench) -> None:
     async with bench.serving("large") if bench.may_serve("large") else nullcontext(bench) as large:
@@ -434,7 +429,6 @@ async def _cursor_of_list(bench: Bench) -> str | None:
     sends="For each other search that the server supports, the cursor of its second page, with its query, and that of"
     " its list.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def cursor_other_method(bench: Bench) -> None:
     bench.applies(bool(bench.others_served), "the server supports no other search")
@@ -455,7 +449,6 @@ async def cursor_other_method(bench: Bench) -> None:
     sends=f"The request for a second page, {_ROUNDS} times in turn on each of {_TOGETHER} connections.",
     passes="No page after error -32602, as would come from another process behind the same URL.",
     transports=("http",),
-    methods=EVERY_METHOD,
 )
 async def cursor_at_every_request(bench: Bench) -> None:
     query = await bench.query_with_matches()
@@ -484,7 +477,6 @@ async def _honored_again(bench: Bench, following: JsonObject) -> Exchange | None
     " to each in turn; once starting with either process, the second time with larger pages.",
     passes="Each page continues where the other process left off.",
     fixture_feature="replicas",
-    methods=EVERY_METHOD,
 )
 async def cursor_at_every_replica(bench: Bench) -> None:
     # Over HTTP, equal environments share one process, so the second one gets another variable.

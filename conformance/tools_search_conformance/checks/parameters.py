@@ -14,7 +14,7 @@ from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.list_bench import INVALID_PARAMS, content_terms, once
 from tools_search_conformance.target.pages import Page, Walk, bare, complaint, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, METHODS_OF_RESOURCES, TOOLS, items_in
+from tools_search_conformance.target.primitives import METHODS_OF_RESOURCES, TOOLS, items_in
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
@@ -238,7 +238,6 @@ async def _second_page(bench: Bench) -> JsonObject | None:
     title="A search without `query` is refused",
     sends="`tools/search` without `query`, with and without other members; from a legacy client, also without params.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def query_missing(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -260,7 +259,6 @@ async def query_missing(bench: Bench) -> None:
     title="A `query` that is not a string is refused",
     sends="`query` as null, number, boolean, array and object, with and without a limit, and with a cursor.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def query_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -277,7 +275,6 @@ async def query_type(bench: Bench) -> None:
     title="A `query` of only white space is refused",
     sends="The empty string, each White_Space character, and strings of these characters, with and without a limit.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def query_blank(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -315,7 +312,6 @@ def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[Json
     " split, with and without a limit; then 1,025 to 1,000,000 of them, each followed by a plain search.",
     passes="A result for 1,024 characters, however many bytes they take; a result or error -32602 for more; a result"
     " for each plain search.",
-    methods=EVERY_METHOD,
 )
 async def query_long(bench: Bench) -> None:
     async def serve(case: tuple[str, str]) -> None:
@@ -357,7 +353,6 @@ async def query_long(bench: Bench) -> None:
     " in searches for other items than tools; unusual characters next to a word of the catalog, so that there are"
     " several pages; generated queries.",
     passes="A result for each; for a second page a result, or error -32602 if its cursor is no longer honored.",
-    methods=EVERY_METHOD,
 )
 async def query_unusual_characters(bench: Bench) -> None:
     async def serve(query: str) -> None:
@@ -414,6 +409,7 @@ def _joined(cases: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     sends="Queries with unpaired surrogates as JSON escapes, which may be refused or dropped, also by the other"
     " methods; plain queries after them.",
     passes="A result for each plain query, from the same process.",
+    methods=(TOOLS.method,),
 )
 async def surrogates_survived(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -464,6 +460,7 @@ async def _odd_searches_of_others(bench: Bench) -> _OddSearches | None:
     sends="Queries with unpaired surrogates, which may be refused or dropped, also by the other methods; plain"
     " queries after them.",
     passes="The server sends only valid messages, and a result for each plain query.",
+    methods=(TOOLS.method,),
 )
 async def valid_json(bench: Bench) -> None:
     before = len((await bench.server.connection()).transport.malformed)
@@ -485,7 +482,6 @@ async def valid_json(bench: Bench) -> None:
     sends="A search, and the same search with unknown members in `params` and `_meta`, many of which have a meaning in"
     " other APIs; a second page with some of them.",
     passes="The same tools, definitions, hit metadata and members of the result each time, and a second page.",
-    methods=EVERY_METHOD,
 )
 async def unknown_members_ignored(bench: Bench) -> None:
     query = await bench.query_with_matches()
@@ -516,7 +512,6 @@ async def unknown_members_ignored(bench: Bench) -> None:
     title="A `cursor` that is not a string is refused",
     sends="`cursor` as null, number, boolean, array and object; a genuine cursor in an array and in an object.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def cursor_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -553,7 +548,6 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     sends="Searches with one invalid member each, including a very long query, a cursor of another query and one cut"
     " short.",
     passes="`data` of each error -32602 has the strings `field`, the invalid member, and `reason`.",
-    methods=EVERY_METHOD,
 )
 async def error_data(bench: Bench) -> None:
     for field, exchange in await _refusals(bench):
@@ -574,7 +568,6 @@ async def error_data(bench: Bench) -> None:
     passes="HTTP status 400 with each -32602.",
     eras=(MODERN,),
     transports=("http",),
-    methods=EVERY_METHOD,
 )
 async def invalid_params_status(bench: Bench) -> None:
     for _, exchange in await _refusals(bench):
@@ -588,7 +581,6 @@ async def invalid_params_status(bench: Bench) -> None:
     " of 120 tools, also such that one match is left; a name, also surrounded by white space, and a phrase; generated"
     " queries and limits; later pages too.",
     passes="No page contains more tools than its limit.",
-    methods=EVERY_METHOD,
 )
 async def limit_honored(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
@@ -631,7 +623,6 @@ async def limit_honored(bench: Bench) -> None:
     sends="A tool's name with limits from 21 to 2^53 - 1, round ones and many next to powers of two, and with"
     " `maxLimit` and one more; second pages with the largest, and with 2^31 - 1.",
     passes="A result for each, with tools wherever a small limit returns some.",
-    methods=EVERY_METHOD,
 )
 async def limit_clamped(bench: Bench) -> None:
     async def serve(limit: Any) -> None:
@@ -666,7 +657,6 @@ async def limit_clamped(bench: Bench) -> None:
     sends="Broad queries without a limit and with limits above `maxLimit`, up to 2^53 - 1; where possible, on a"
     " fixture's catalog of 120 tools, and as many resources, templates and prompts.",
     passes="No page contains more than `maxLimit` tools.",
-    methods=EVERY_METHOD,
 )
 async def max_limit_honored(bench: Bench) -> None:
     async def judge(other: Bench) -> tuple[int, int]:
@@ -707,7 +697,6 @@ async def max_limit_honored(bench: Bench) -> None:
     sends="Broad queries and phrases without a limit; a second page without a limit; where possible, another one after"
     f" a first page with limit {_LARGE_FIRST_LIMIT}, on a fixture's catalog of 120 tools.",
     passes="No page contains more than 20 tools.",
-    methods=EVERY_METHOD,
 )
 async def default_limit(bench: Bench) -> None:
     async def later_page(query: str) -> Page:
@@ -736,7 +725,6 @@ async def default_limit(bench: Bench) -> None:
     title="A `limit` that is not an integer of at least 1 is refused",
     sends="`limit` as zero, negative numbers, fractions, booleans, strings, null, an array and an object.",
     passes="Error -32602 for each.",
-    methods=EVERY_METHOD,
 )
 async def limit_invalid(bench: Bench) -> None:
     good = {"query": await bench.key_query(), "limit": 3}
@@ -753,7 +741,6 @@ async def limit_invalid(bench: Bench) -> None:
     title="An integer `limit` is accepted however it is written",
     sends="`limit` as the JSON numbers 3, 3.0, 3e0, 3E+0, 0.3e1, 30e-1, 3.000 and 1.0; on a second page as 3.0.",
     passes="A result with at most that many tools for each.",
-    methods=EVERY_METHOD,
 )
 async def limit_integral_float(bench: Bench) -> None:
     async def serve(case: tuple[str, Spelled, int]) -> None:
@@ -774,7 +761,6 @@ async def limit_integral_float(bench: Bench) -> None:
     sends="A first page with limit 1, and the next page without a limit or with limit 3, the latter once more with"
     " limit 1; a first page with limit 2, and the next page with limit 1.",
     passes="A result for each, within its own limit.",
-    methods=EVERY_METHOD,
 )
 async def limit_may_vary(bench: Bench) -> None:
     async def second_page(first: int, other: JsonObject, case: str) -> Exchange:

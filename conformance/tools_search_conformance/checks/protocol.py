@@ -11,7 +11,7 @@ from tools_search_spec import METHOD
 
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.list_bench import INVALID_PARAMS, MISSING_CAPABILITY, once
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
+from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, id_key, integer, json_text
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
@@ -43,6 +43,7 @@ _PROMPT_SECONDS: Final = 5.0
     " other method, a search and an invalid one with such ids.",
     passes="A result with exactly its id for each search, or an error if the concurrent ones are too many; each refusal"
     " has its id too.",
+    methods=(TOOLS.method,),
 )
 async def id_echoed(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
@@ -99,6 +100,7 @@ def _expect_same_id(bench: Bench, exchange: Exchange) -> None:
     sends="A search, invalid searches, and a request with an unknown method; a search and an invalid one by each other"
     " method.",
     passes="Each response has either an object `result`, or an `error` with an integer `code` and a string `message`.",
+    methods=(TOOLS.method,),
 )
 async def response_shape(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -133,6 +135,7 @@ def _wrong_outcome(message: dict[str, Any]) -> str | None:
     sends="An unknown notification, and a search after it; then searches without an id, one by each method, and a"
     " search after them.",
     passes="No response to any; over HTTP, status 202 or an HTTP error. A result for each search.",
+    methods=(TOOLS.method,),
 )
 async def notification_unanswered(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
@@ -159,6 +162,7 @@ async def notification_unanswered(bench: Bench) -> None:
     sends="A search by each method whose `_meta` has no member for the client capabilities.",
     passes=f"Error {INVALID_PARAMS}, or {MISSING_CAPABILITY} if the server takes this for no capabilities.",
     eras=(MODERN,),
+    methods=(TOOLS.method,),
 )
 async def capabilities_required(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -175,6 +179,7 @@ async def capabilities_required(bench: Bench) -> None:
     " header.",
     passes=f"Error {_UNSUPPORTED_VERSION} whose `data.supported` has the supported versions.",
     eras=(MODERN,),
+    methods=(TOOLS.method,),
 )
 async def unknown_version_refused(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -208,6 +213,7 @@ async def _refused_by_others(
     " Earlier output of the process that all checks share counts too.",
     passes="Every line on stdout is a message: no banner, no log, no empty line. `valid-json` judges invalid JSON.",
     transports=("stdio",),
+    methods=(TOOLS.method,),
 )
 async def stdout_messages_only(bench: Bench) -> None:
     last = await bench.server.search({"query": await bench.key_query()})
@@ -239,6 +245,7 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
     " the beginning of the next, the first one also a cancellation of no request; over HTTP, bodies of requests in two"
     " parts, in the legacy era after such a cancellation.",
     passes="A result with its own id for each.",
+    methods=(TOOLS.method,),
 )
 async def messages_in_pieces(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
@@ -258,7 +265,6 @@ async def messages_in_pieces(bench: Bench) -> None:
     " word of the catalog, and then another search.",
     passes="The server writes none of the unique words to stderr or, over HTTP, to stdout. The suite cannot see other"
     " logs.",
-    methods=EVERY_METHOD,
 )
 async def query_not_logged(bench: Bench) -> None:
     name, query = await bench.key_query(), await bench.query_with_matches()
@@ -282,6 +288,7 @@ async def query_not_logged(bench: Bench) -> None:
     passes=f"The process exits within {_PROMPT_SECONDS:g} seconds, without a signal.",
     eras=(MODERN,),
     transports=("stdio",),
+    methods=(TOOLS.method,),
 )
 async def stdin_closed_exits(bench: Bench) -> None:
     last, _, ended = await _hang_up(bench)
@@ -302,6 +309,7 @@ async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: A
     passes=f"Error {_HEADER_MISMATCH} for each, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
+    methods=(TOOLS.method,),
 )
 async def http_method_header(bench: Bench) -> None:
     async def refuse(value: str | None) -> None:
@@ -321,7 +329,6 @@ async def http_method_header(bench: Bench) -> None:
     passes="A result for each.",
     eras=(MODERN,),
     transports=("http",),
-    methods=EVERY_METHOD,
 )
 async def http_name_not_required(bench: Bench) -> None:
     name = await bench.key_query()
@@ -344,6 +351,7 @@ async def http_name_not_required(bench: Bench) -> None:
     sends="A search, and an invalid search; a search by each other method.",
     passes="`Content-Type` is `application/json` or `text/event-stream`, with or without parameters.",
     transports=("http",),
+    methods=(TOOLS.method,),
 )
 async def http_content_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -364,6 +372,7 @@ async def http_content_type(bench: Bench) -> None:
     passes=f"Error {_HEADER_MISMATCH}, or {_UNSUPPORTED_VERSION} for the unknown version, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
+    methods=(TOOLS.method,),
 )
 async def http_version_header(bench: Bench) -> None:
     header, meta = ({name: _UNKNOWN_VERSION} for name in ("MCP-Protocol-Version", f"{META_PREFIX}protocolVersion"))
@@ -381,7 +390,6 @@ async def http_version_header(bench: Bench) -> None:
     passes=f"A result for the first two, error {_HEADER_MISMATCH} for the third.",
     eras=(MODERN,),
     transports=("http",),
-    methods=EVERY_METHOD,
 )
 async def http_header_case(bench: Bench) -> None:
     good = {"query": await bench.key_query()}

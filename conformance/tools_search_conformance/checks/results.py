@@ -11,12 +11,12 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.model import UnverifiableError, grouped
 from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.list_bench import once
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in, primitive_of
+from tools_search_conformance.target.primitives import TOOLS, items_in, key_in, primitive_of
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text
 from tools_search_conformance.wire.eras import DECLARED, MODERN
@@ -123,7 +123,6 @@ async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> Non
     sends="Various searches, with and without matches; their first, later and last pages; on a fixture with an empty"
     " catalog, any word.",
     passes="A result whose `tools` are definitions and whose `nextCursor`, if present, is a string.",
-    methods=EVERY_METHOD,
 )
 async def result_schema(bench: Bench) -> None:
     def expect_shape(exchange: Exchange) -> None:
@@ -160,7 +159,6 @@ async def result_schema(bench: Bench) -> None:
     sends="Various searches; on a fixture with an empty catalog, any word.",
     passes='`resultType: "complete"` in each result.',
     eras=(MODERN,),
-    methods=EVERY_METHOD,
 )
 async def result_type(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
@@ -176,7 +174,6 @@ async def result_type(bench: Bench) -> None:
     sends="Various searches; on a fixture with an empty catalog, any word.",
     passes="`ttlMs`, an integer of at least 0, and `cacheScope`, `public` or `private`, in each result.",
     eras=(MODERN,),
-    methods=EVERY_METHOD,
 )
 async def cache_hints(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
@@ -191,7 +188,6 @@ async def cache_hints(bench: Bench) -> None:
     sends="Vague and ordinary searches from a client that declares elicitation and sampling, so it could be asked.",
     passes="No result is an `InputRequiredResult`.",
     eras=(MODERN,),
-    methods=EVERY_METHOD,
 )
 async def no_input_required(bench: Bench) -> None:
     able: JsonObject = {**DECLARED, "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -209,7 +205,6 @@ async def no_input_required(bench: Bench) -> None:
     sends="Various searches.",
     passes="Where `_meta` of a tool has the extension identifier, its value is an object with valid `score`, `matched`"
     " and `group`.",
-    methods=EVERY_METHOD,
 )
 async def hit_metadata(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
@@ -233,7 +228,6 @@ async def hit_metadata(bench: Bench) -> None:
     passes="No member of the results or of hit metadata always equals the number of matches or of remaining matches: as"
     " a number, in a text, as the length of an array, or as the sum of an object. No member with a name or text of a"
     " count, such as `total`, does so only on pages that contain all matches, or none.",
-    methods=EVERY_METHOD,
 )
 async def no_match_count(bench: Bench) -> None:
     items = (await bench.nonempty_listing()).items
@@ -342,10 +336,8 @@ async def _totals(bench: Bench, queries: list[str]) -> _Totals:
     counted = dict(reversed(await bench.each(queries, count)))
     views = bench.some(_VIEWS, 1)
     cases = [(query, n, limit, before) for n, query in counted.items() if n > 1 for limit, before in views]
-    totals: _Totals = {}
-    for (_, n, _, _), page in zip(cases, await bench.each(cases, view), strict=True):
-        totals.setdefault(n, []).append(page)
-    return totals
+    pages = await bench.each(cases, view)
+    return grouped((n, page) for (_, n, _, _), page in zip(cases, pages, strict=True))
 
 
 def _added(page: Page) -> Iterator[tuple[str, Any]]:

@@ -28,7 +28,7 @@ from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.list_bench import INVALID_PARAMS
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, keys_in, params_of_use
+from tools_search_conformance.target.primitives import TEMPLATES, TOOLS, items_in, keys_in, params_of_use
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
@@ -72,7 +72,6 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     " failed in other checks, again on this connection and as the first search on another one.",
     passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
     " connections.",
-    methods=EVERY_METHOD,
 )
 async def any_sequence(bench: Bench) -> None:
     for fault in bench.faults_of_state:

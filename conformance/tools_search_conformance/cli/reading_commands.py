@@ -15,14 +15,7 @@ from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.report.checks_page import checks_page, read_power
 from tools_search_conformance.report.ci import outputs
 from tools_search_conformance.report.document import read_document
-from tools_search_conformance.report.explain import (
-    documents,
-    explain_check,
-    list_checks,
-    sep_file,
-    trace,
-    trace_text,
-)
+from tools_search_conformance.report.explain import documents, explain_check, list_checks, sep_file, trace, trace_text
 from tools_search_conformance.report.pages import matrix_markdown, matrix_page
 from tools_search_conformance.run.baseline import baseline_for
 from tools_search_conformance.run.registry import choose_checks

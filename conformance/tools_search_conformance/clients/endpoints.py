@@ -20,12 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.clients import relay
-from tools_search_conformance.clients.http_connection import (
-    CONNECTION_ERRORS,
-    PIECE_SECONDS,
-    HttpConnection,
-    divided,
-)
+from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, PIECE_SECONDS, HttpConnection, divided
 from tools_search_conformance.clients.peer import MESSAGE_LIMITS, Peer
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
 from tools_search_conformance.wire.eras import LEGACY, TransportName

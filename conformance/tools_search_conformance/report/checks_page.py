@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 from tools_search_spec import METHOD, advice, requirements, retired
 
-from tools_search_conformance.model import CELLS, Cell, Check, Profile
+from tools_search_conformance.model import CELLS, Cell, Check, Profile, grouped
 from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import Row, own_rows_of, place_of, rows_of
 
@@ -116,10 +116,7 @@ def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:
 
 def signatures(mutants: Iterable[Mutant]) -> dict[tuple[str, ...], list[str]]:
     """Return each set of rules that mutants break, with the names of these mutants."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for mutant in mutants:
-        found.setdefault(tuple(sorted(mutant.turns_red)), []).append(mutant.name)
-    return found
+    return grouped((tuple(sorted(mutant.turns_red)), mutant.name) for mutant in mutants)
 
 
 def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:

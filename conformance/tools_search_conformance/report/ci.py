@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
+from tools_search_conformance.model import SEVERITY, Level, Run, Status, grouped
 from tools_search_conformance.report.explain import sep_check
 from tools_search_conformance.report.render import render
 from tools_search_conformance.report.terminal import answer_line, json_line, without_routine
@@ -167,11 +167,8 @@ def outputs(document: Mapping[str, Any], path: Path) -> str:
 
 def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
     """Return the run as the official suite's `checks.json`: each check once, with its worst result in any cell."""
-    by_check: dict[str, list[Result]] = {}
-    for result in run.results:
-        by_check.setdefault(result.check, []).append(result)
     entries: list[dict[str, Any]] = []
-    for check, results in by_check.items():
+    for check, results in grouped((result.check, result) for result in run.results).items():
         worst = min(results, key=lambda result: SEVERITY.index(result.status))
         rows, unverified = rows_of(check), worst.status == "unverified"
         status = _OFFICIAL_UNVERIFIED[worst.level] if unverified else _OFFICIAL[worst.status]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 from tools_search_spec import Requirement, requirements
 
-from tools_search_conformance.model import SEVERITY, Check, rule_of
+from tools_search_conformance.model import SEVERITY, Check, grouped, rule_of
 from tools_search_conformance.report.document import members
 from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, own_rows_of, place_of, rows_of
@@ -81,9 +81,8 @@ def explain_check(check: Check) -> str:
 
 def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return an entry for each row, with the worst status of its checks in `report`, if given."""
-    statuses: dict[str, set[str]] = {}
-    for result in report["results"] if report is not None else ():
-        statuses.setdefault(result["check"], set()).add(result["status"])
+    results = report["results"] if report is not None else ()
+    statuses = grouped((result["check"], result["status"]) for result in results)
     entries: list[dict[str, Any]] = []
     for row in every_row():
         decided = {"level": level_of(row), "place": place_of(row), "checks": list(row.checks)}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from tools_search_conformance.model import SEVERITY
+from tools_search_conformance.model import SEVERITY, grouped
 from tools_search_conformance.report.explain import documents
 from tools_search_conformance.report.render import render
 from tools_search_conformance.report.verdict import BASE_HEADING, GROUPS, target_text
@@ -36,9 +36,7 @@ def accounts(document: Document) -> dict[str, list[dict[str, Any]]]:
 
     def account(check: str, cells: Iterable[str], consequences: Iterable[Document] = ()) -> dict[str, Any]:
         found = sorted((results[check][cell] for cell in cells), key=lambda result: SEVERITY.index(result["status"]))
-        messages: dict[tuple[str, str], list[str]] = {}
-        for result in found:
-            messages.setdefault((result["status"], result.get("message", "")), []).append(result["cell"])
+        messages = grouped(((result["status"], result.get("message", "")), result["cell"]) for result in found)
         replays = [result["replay"] for result in found if "replay" in result]
         follow = [account(each["check"], each["cells"]) for each in consequences]
         facts = {"messages": messages, "first": found[0], "replays": replays, "consequences": follow}

@@ -15,7 +15,7 @@ from typing import Final
 
 import click
 
-from tools_search_conformance.model import Result, Run, Status, rule_of
+from tools_search_conformance.model import Result, Run, Status, grouped, rule_of
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.pages import accounts
 from tools_search_conformance.report.render import render
@@ -100,9 +100,7 @@ def fitted(text: str, width: int) -> str:
 
 def _folded(consequences: Iterable[JsonObject]) -> list[str]:
     """Return the rules of consequences as lines, by their status."""
-    rules: dict[Status, list[str]] = {}
-    for each in consequences:
-        rules.setdefault(each["first"]["status"], []).append(rule_of(each["id"]))
+    rules = grouped((each["first"]["status"], rule_of(each["id"])) for each in consequences)
     lines: list[str] = []
     for status, names in sorted(rules.items(), key=lambda entry: PROBLEMS.index(entry[0])):
         head = f"{'':8}{status:10}  "

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
-from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell
+from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell, grouped
 from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import number_of
@@ -296,10 +296,7 @@ def _binding(run: Run) -> JsonObject:
     A check counts as shown if it passed in every cell where it applies, and as a consequence if it failed because of
     another check in every cell where it failed.
     """
-    by_check: dict[str, list[Result]] = {}
-    for result in run.results:
-        if _binds(run, result):
-            by_check.setdefault(result.check, []).append(result)
+    by_check = grouped((result.check, result) for result in run.results if _binds(run, result))
     counts, why = Counter[str](), Counter[str]()
     for results in by_check.values():
         statuses = {result.status for result in results if result.expected is None}
@@ -381,9 +378,7 @@ def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[s
 
 
 def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[str]:
-    by_reason: dict[str, list[Cell]] = {}
-    for entry in missing:
-        by_reason.setdefault(entry.reason, []).append(entry.cell)
+    by_reason = grouped((entry.reason, entry.cell) for entry in missing)
     for reason, cells in by_reason.items():
         logs = ", ".join(f"wire/{cell.name}.jsonl" for cell in cells)
         yield f"{', '.join(cell.name for cell in cells)}: {reason}. For the messages, see {logs}."
@@ -394,10 +389,8 @@ def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[s
 
 
 def _next_of_unverified(run: Run) -> Iterator[str]:
-    messages: dict[str, set[str]] = {}
-    for result in run.of("unverified"):
-        if _binds(run, result):
-            messages.setdefault(result.message, set()).add(result.check)
+    open_ = ((result.message, result.check) for result in run.of("unverified") if _binds(run, result))
+    messages = grouped(dict.fromkeys(open_))
     for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
         yield f"{number_of(len(checks), 'check')}: {message}"
     if any(_is_cut_off(run, cell) for cell in run.cells):

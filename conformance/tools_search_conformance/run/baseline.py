@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from tools_search_conformance.model import CELLS, Check, Result, Run
+from tools_search_conformance.model import CELLS, Check, Result, Run, grouped
 from tools_search_conformance.wire.codec import as_array, as_object
 from tools_search_conformance.wire.display import plain
 
@@ -106,15 +106,14 @@ def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
 
 def baseline_for(document: Mapping[str, Any]) -> str:
     """Return YAML entries for the failures in a `report.json`, with placeholder reasons."""
-    open_in: dict[str, list[Mapping[str, Any]]] = {}
-    for result in document["results"]:
-        if (
-            result["status"] in _EXPECTABLE
-            and result["level"] != "ADVICE"
-            and not result["base"]
-            and "expected" not in result
-        ):
-            open_in.setdefault(result["check"], []).append(result)
+    open_in = grouped(
+        (result["check"], result)
+        for result in document["results"]
+        if result["status"] in _EXPECTABLE
+        and result["level"] != "ADVICE"
+        and not result["base"]
+        and "expected" not in result
+    )
     started = datetime.fromisoformat(document["started"]).date()
     entries = [
         {

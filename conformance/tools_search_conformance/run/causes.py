@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result
+from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result, grouped
 from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.record import OTHER_ID
 
@@ -117,10 +117,7 @@ def _rank(result: Result) -> tuple[bool, bool, int, int]:
 def _alike(
     results: Sequence[Result], open_: Sequence[int], end_of: Callable[[Result], tuple[Hashable, ...] | None]
 ) -> list[list[int]]:
-    groups: dict[tuple[Hashable, ...], list[int]] = {}
-    for place in open_:
-        if (end := end_of(results[place])) is not None:
-            groups.setdefault(end, []).append(place)
+    groups = grouped((end, place) for place in open_ if (end := end_of(results[place])) is not None)
     return [group for end, group in groups.items() if len(group) >= (_REFUSED_ALIKE if end[0] in _REFUSALS else _ALIKE)]
 
 

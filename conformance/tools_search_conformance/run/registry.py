@@ -7,7 +7,7 @@ must match: (`limit-*` or `cursor-*`) and level MUST.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from tools_search_spec import Advice, Requirement, requirements, retired
 
-from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Profile
+from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Profile, grouped
 from tools_search_conformance.run.rows import Row, level_of_check, rows_of
 from tools_search_conformance.wire.eras import Era, TransportName
 
@@ -45,7 +45,7 @@ class Selection:
 
 
 class Applicability(TypedDict, total=False):
-    """Where a check applies; the defaults are those of `Check`."""
+    """Where a check applies; the defaults are those of its registry, or else of `Check`."""
 
     eras: tuple[Era, ...]
     transports: tuple[TransportName, ...]
@@ -59,9 +59,10 @@ class Applicability(TypedDict, total=False):
 class Registry(Generic[BenchT]):
     """The checks for one party, servers or clients, in registration order."""
 
-    def __init__(self, prefix: str, profiles: tuple[Profile, ...] = ("fixture", "live")) -> None:
+    def __init__(self, prefix: str, **usual: Unpack[Applicability]) -> None:
+        """Take the prefix of the checks' ids, and where a check applies unless it says otherwise."""
         self._prefix = prefix
-        self._profiles = profiles
+        self._usual = usual
         self._checks: dict[str, Check] = {}
 
     @property
@@ -82,12 +83,13 @@ class Registry(Generic[BenchT]):
             name: str = getattr(body, "__name__", repr(body))
             if not name.isidentifier() or name != name.lower() or name.startswith("_"):
                 raise ValueError(f"{name!r} is not a valid name of a check: name its function as in `pages_disjoint`")
-            applicability.setdefault("profiles", ("fixture",) if "fixture_feature" in applicability else self._profiles)
+            fixture: Applicability = {"profiles": ("fixture",)} if "fixture_feature" in applicability else {}
             id_ = self._prefix + name.rstrip("_").replace("_", "-")
             if id_ in self._checks:
                 raise ValueError(f"two checks with the id {id_}")
             texts = {"title": title, "sends": sends, "passes": passes}
-            check = Check(id=id_, run=body, level=level_of_check(id_), **texts, **applicability)
+            where: Applicability = {**self._usual, **fixture, **applicability}
+            check = Check(id=id_, run=body, level=level_of_check(id_), **texts, **where)
             self._checks[id_] = check
             return check
 
@@ -117,14 +119,14 @@ class Registry(Generic[BenchT]):
         ids = {check.id for check in choose_checks(checks, every)}
         rows = [(row, check.id) for check in every for row in rows_of(check.id)]
         if requirements:
-            ids &= _match("requirement", requirements, _by_name((row.id, check) for row, check in rows))
+            ids &= _match("requirement", requirements, grouped((row.id, check) for row, check in rows))
         if sections:
             anchors = [f"#{name.removeprefix('#')}" for name in sections]
             named = ((name, check) for row, check in rows if (name := _section(row)))
-            ids &= _match("section", anchors, _by_name(named))
+            ids &= _match("section", anchors, grouped(named))
         if levels:
             ids &= {check.id for check in every if check.level in levels}
-        by_cell = _by_name((name, cell.name) for cell in CELLS for name in (cell.name, cell.era))
+        by_cell = grouped((name, cell.name) for cell in CELLS for name in (cell.name, cell.era))
         pairs = {(check, cell) for check in ids for cell in _match("cell", cells or ["*"], by_cell)}
         if reports:
             results = [result for report in reports for result in report["results"]]
@@ -145,16 +147,9 @@ class Registry(Generic[BenchT]):
 def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Check, ...]:
     """Return the checks whose id or rule matches a glob (all if there are no globs); raises `UnknownCheckError`."""
     # A server check and a client check can have the same rule.
-    names = _by_name((name, check.id) for check in every for name in (check.rule, check.id))
+    names = grouped((name, check.id) for check in every for name in (check.rule, check.id))
     chosen = _match("check", patterns or ["*"], names)
     return tuple(check for check in every if check.id in chosen)
-
-
-def _by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for name, value in pairs:
-        found.setdefault(name, set()).add(value)
-    return found
 
 
 def _section(row: Row) -> str:

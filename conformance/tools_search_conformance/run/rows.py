@@ -7,7 +7,7 @@ from typing import Final
 
 from tools_search_spec import Advice, BaseRule, Requirement, advice, base_rules, requirements
 
-from tools_search_conformance.model import LEVELS, Level
+from tools_search_conformance.model import LEVELS, Level, grouped
 
 DRAFT: Final = "spec/draft/tools-search.md"
 """The draft's path in the sources."""
@@ -26,11 +26,7 @@ def every_row() -> tuple[Row, ...]:
 
 @cache
 def _rows_by_check() -> dict[str, list[Row]]:
-    rows: dict[str, list[Row]] = {}
-    for row in every_row():
-        for check in row.checks:
-            rows.setdefault(check, []).append(row)
-    return rows
+    return grouped((check, row) for row in every_row() for check in row.checks)
 
 
 def rows_of(check: str) -> list[Row]:

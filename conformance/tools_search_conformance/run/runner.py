@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 from tools_search_spec import METHOD, PRIMITIVES
 
-from tools_search_conformance.model import CELLS, Cell, Result, Run, UnavailableCell
+from tools_search_conformance.model import CELLS, Cell, Result, Run, UnavailableCell, grouped
 from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
 from tools_search_conformance.report.document import failure, failure_files, report
 from tools_search_conformance.report.pages import page, summary
@@ -47,9 +47,7 @@ class Findings:
     def require_cells(self) -> None:
         """Raise a `TargetError` with one sentence for the target's author if no cell could be run."""
         if not self.cells:
-            cells: dict[str, list[str]] = {}
-            for entry in self.unavailable:
-                cells.setdefault(entry.reason, []).append(entry.cell.name)
+            cells = grouped((entry.reason, entry.cell.name) for entry in self.unavailable)
             reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in cells.items())
             raise TargetError(f"there is nothing to judge: {reasons}")
 

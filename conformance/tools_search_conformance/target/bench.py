@@ -31,12 +31,7 @@ from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.run.rows import is_base
 from tools_search_conformance.target.list_bench import ROUNDS, ListBench, content_terms, once
 from tools_search_conformance.target.pages import Listing, advertised_settings
-from tools_search_conformance.target.primitives import (
-    OTHERS,
-    TOOLS,
-    keys_in,
-    settings_for,
-)
+from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, keys_in, settings_for
 from tools_search_conformance.target.server import Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject
@@ -477,7 +472,9 @@ async def queries_beyond(bench: Bench) -> list[str]:
     return [*queries, *(" ".join(pair) for pair in pairs[:1]), *(inside for _, inside in pairs[1:])]
 
 
-SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX)
-"""All server checks; `tools_search_conformance.checks` declares them."""
+SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX, methods=EVERY_METHOD)
+"""All server checks; `tools_search_conformance.checks` declares them.
+
+Other searches have the same rules as the one for tools, so a check is run for each, unless it names its methods."""
 
 server_check = SERVER_CHECKS.check

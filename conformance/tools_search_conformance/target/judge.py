@@ -10,10 +10,10 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -90,23 +90,16 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
 
     Each fixture reads catalogs from its own folder in `folder`, so that a change for one does not affect the other.
     """
-    given: dict[str, Any] = {"start_seconds": options.start_timeout}
-    served: dict[str, Any] = {"headers": options.headers, "ca_file": options.ca_file}
     if options.url:
         check_address(options.url, allow_remote=options.allow_remote)
-        return [UrlTarget(options.url, **served, **given)]
-    given |= {"tasks": tasks, "env": options.env, "cwd": options.cwd}
+        return [UrlTarget(options.url, options)]
     targets: list[Target] = []
     if options.argv:
-        own = folder / "stdio"
-        own.mkdir(exist_ok=True)
         # A brief run starts one usual fixture per cell; otherwise the number is unknown.
         needed = 1 if options.effective_brief else math.inf
-        targets.append(StdioTarget(options.argv, needed=needed, folder=own, **given))
+        targets.append(StdioTarget(options.argv, options, tasks, folder / "stdio", needed=needed))
     if options.http_argv:
-        own = folder / "http"
-        own.mkdir(exist_ok=True)
-        targets.append(HttpCommandTarget(options.http_argv, folder=own, **served, **given))
+        targets.append(HttpCommandTarget(options.http_argv, options, tasks, folder / "http"))
     return targets
 
 
@@ -157,7 +150,8 @@ class _TargetJudge:
             self.found.unavailable.append(UnavailableCell(cell=cell, reason=str(error), expected=True))
         except RefusedError as error:
             if not error.exchange.replied:  # do not wait that long again for the other era
-                self.target.start_seconds = min(self.target.start_seconds, _LATER_START_SECONDS)
+                seconds = min(self.target.options.start_timeout, _LATER_START_SECONDS)
+                self.target.options = replace(self.target.options, start_timeout=seconds)
             reason, expected = str(error), not error.is_refusal
             if cell.era == LEGACY and self.promised:
                 reason, expected = f"server/discover promises {LEGACY}, but {reason}", True

@@ -11,21 +11,10 @@ from typing import Any, Final, TypeVar
 import anyio
 from tools_search_spec import Primitive
 
-from tools_search_conformance.model import (
-    InapplicableError,
-    UnverifiableError,
-    VerdictError,
-    ViolationError,
-)
+from tools_search_conformance.model import InapplicableError, UnverifiableError, VerdictError
 from tools_search_conformance.run.judging import Case, Found, Workbench
 from tools_search_conformance.target.pages import Listing, Page, SharedCases, Walk, read_page
-from tools_search_conformance.target.primitives import (
-    METHODS_OF_RESOURCES,
-    OTHERS,
-    RESOURCES,
-    TOOLS,
-    noun_of,
-)
+from tools_search_conformance.target.primitives import METHODS_OF_RESOURCES, OTHERS, RESOURCES, TOOLS, noun_of
 from tools_search_conformance.target.server import ChangedError, Params, Server
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query, terms
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
@@ -219,25 +208,13 @@ class ListBench(Workbench):
         return listing
 
     async def with_stable_listing(self, act: Callable[[Listing], Awaitable[Found]]) -> tuple[Listing, Found]:
-        """List, act and list again until both listings agree. Return the listing and the result of `act`.
-
-        A `ViolationError` from `act` counts only if the listing was the same before and after.
-        """
+        """List, act and list again until both listings agree. Return the listing and the result of `act`."""
         before = await self.server.known_listing()
         for _ in range(ROUNDS):
-            try:
-                found = await act(before)
-            except ViolationError:
-                try:
-                    after = await self.server.listing()
-                except UnverifiableError:
-                    after = before  # the fault that `act` has found breaks the listing, too
-                if after.same_as(before):
-                    raise
-            else:
-                after = await self.server.listing()
-                if after.same_as(before):
-                    return before, found
+            found = await act(before)
+            after = await self.server.listing()
+            if after.same_as(before):
+                return before, found
             before = after
         raise self.changing()
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive, schema
 
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.model import UnverifiableError, grouped
 from tools_search_conformance.target.primitives import TOOLS, noun_of, primitive_of
 from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, json_text, same
 from tools_search_conformance.wire.connection import Connection
@@ -94,10 +94,7 @@ class Listing:
     @cached_property
     def all_by_key(self) -> dict[str, list[JsonObject]]:
         """All definitions by key. A search considers any one of several."""
-        found: dict[str, list[JsonObject]] = {}
-        for key, item in zip(_keys(self.items, self.exchange), self.items, strict=True):
-            found.setdefault(key, []).append(item)
-        return found
+        return grouped(zip(_keys(self.items, self.exchange), self.items, strict=True))
 
     @property
     def key(self) -> str:

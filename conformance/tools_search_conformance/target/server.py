@@ -152,7 +152,7 @@ class Server:
         self.primitive = TOOLS
         """The primitive to search and list."""
         self.concurrency = concurrency or Concurrency()
-        self.timeouts = timeouts or Timeouts(options.timeout, target.start_seconds)
+        self.timeouts = timeouts or Timeouts(options.timeout, target.options.start_timeout)
         self.options = options
         self.cell = cell
         self.target = target

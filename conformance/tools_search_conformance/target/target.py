@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_conformance import catalogs
+from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode
 from tools_search_conformance.wire.connection import Transport
 from tools_search_conformance.wire.eras import TransportName
@@ -45,29 +46,27 @@ class Program:
     """A program that is started as often as needed; each start can get a catalog to serve."""
 
     argv: Sequence[str]
-    _: KW_ONLY
+    options: Options
     tasks: TaskGroup
     folder: Path
     """The folder for its catalog files."""
-    env: Mapping[str, str]
-    cwd: str | None
-    start_seconds: float
     grace: GracePeriod = field(default_factory=GracePeriod, init=False)
 
     transport: ClassVar[TransportName]
 
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+
     @property
     def description(self) -> Mapping[str, Any]:
         """The command, for reports."""
-        where = {} if self.cwd is None else {"cwd": self.cwd}
-        started = {"argv": list(self.argv), **where, "environment": sorted(environment(self.env))}
+        where = {} if self.options.cwd is None else {"cwd": self.options.cwd}
+        started = {"argv": list(self.argv), **where, "environment": sorted(environment(self.options.env))}
         return {"transport": self.transport, **started}
 
     def another(self) -> Self:
         """Return a target for the same program, with separate processes and files."""
-        folder = self.folder / "other"
-        folder.mkdir()
-        return replace(self, folder=folder)
+        return replace(self, folder=self.folder / "other")
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Write the catalog file `catalog` where fixtures find it, replacing any earlier one."""
@@ -75,10 +74,10 @@ class Program:
 
     async def start(self, catalog: str | None, env: Mapping[str, str]) -> TargetProcess:
         """Start the program with `env` and, if given, the catalog's path in its environment."""
-        variables = {**self.env, **env}
+        variables, cwd = {**self.options.env, **env}, self.options.cwd
         if catalog is not None:
             variables[CATALOG_VARIABLE] = str(catalogs.write(catalog, self.folder))
-        return await TargetProcess.start(self.argv, tasks=self.tasks, env=variables, cwd=self.cwd, grace=self.grace)
+        return await TargetProcess.start(self.argv, tasks=self.tasks, env=variables, cwd=cwd, grace=self.grace)
 
 
 @dataclass(eq=False)
@@ -125,8 +124,6 @@ class HttpCommandTarget(Program):
 
     transport = "http"
 
-    headers: Mapping[str, str] = field(kw_only=True)
-    ca_file: str | None = field(default=None, kw_only=True)
     rate_limit: RateLimit = field(default_factory=RateLimit, kw_only=True)
     _running: dict[tuple[str | None, ...], tuple[TargetProcess, str]] = field(
         default_factory=dict[tuple[str | None, ...], tuple[TargetProcess, str]], init=False
@@ -152,16 +149,7 @@ class HttpCommandTarget(Program):
             process = await self.start(catalog, env)
             url = await self._address(process)
             self._running[kind] = process, url
-        running = process
-        return HttpTransport(
-            url,
-            headers=self.headers,
-            ca_file=self.ca_file,
-            gone=lambda: None if running.returncode is None else running.how_it_ended(),
-            settle=running.settle,
-            logged=lambda: running.logged,
-            rate_limit=self.rate_limit,
-        )
+        return _transport_to(url, self, process)
 
     async def aclose(self) -> None:
         """End all processes concurrently, because each might take time to close its connections."""
@@ -173,7 +161,7 @@ class HttpCommandTarget(Program):
     async def _address(self, process: TargetProcess) -> str:
         reader = BufferedByteReceiveStream(process.stdout)
         try:
-            with anyio.fail_after(self.start_seconds):
+            with anyio.fail_after(self.options.start_timeout):
                 line = await reader.receive_until(b"\n", _LINE_BYTES)
             url = (as_object(decode(line)) or {}).get("url")
             if not isinstance(url, str):
@@ -184,7 +172,7 @@ class HttpCommandTarget(Program):
             await process.end(ends_with_stdin=False)
             reason = str(error)
             if isinstance(error, TimeoutError):
-                reason = f"none came within {self.start_seconds:g} s; --start-timeout waits longer"
+                reason = f"none came within {self.options.start_timeout:g} s; --start-timeout waits longer"
             elif isinstance(error, anyio.DelimiterNotFound):
                 reason = f"it had no end within {_LINE_BYTES} bytes"
             elif isinstance(error, anyio.IncompleteRead):
@@ -223,10 +211,7 @@ class UrlTarget:
     """An existing endpoint, at an address that `check_address` allows."""
 
     url: str
-    _: KW_ONLY
-    headers: Mapping[str, str]
-    start_seconds: float
-    ca_file: str | None = None
+    options: Options
     rate_limit: RateLimit = field(default_factory=RateLimit)
 
     transport: ClassVar[TransportName] = "http"
@@ -242,10 +227,15 @@ class UrlTarget:
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Open a connection."""
-        return HttpTransport(self.url, headers=self.headers, ca_file=self.ca_file, rate_limit=self.rate_limit)
+        return _transport_to(self.url, self)
 
     async def aclose(self) -> None:
         """Do nothing: the suite did not start the server."""
+
+
+def _transport_to(url: str, target: HttpCommandTarget | UrlTarget, process: TargetProcess | None = None) -> Transport:
+    headers, ca_file = target.options.headers, target.options.ca_file
+    return HttpTransport(url, headers=headers, ca_file=ca_file, process=process, rate_limit=target.rate_limit)
 
 
 Target = StdioTarget | HttpCommandTarget | UrlTarget

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -14,7 +14,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
-import anyio.lowlevel
 
 from tools_search_conformance.wire.codec import (
     DEFAULT_LIMITS,
@@ -28,7 +27,7 @@ from tools_search_conformance.wire.codec import (
 from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.http_client import HttpClient, HttpError, Response
-from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.process import TargetError, TargetProcess
 from tools_search_conformance.wire.record import BYTES_LOGGED, RATE_LIMITED, Answer, others
 
 _BASE_HEADERS: Final = {
@@ -171,24 +170,16 @@ class HttpTransport:
         headers: Mapping[str, str] | None = None,
         ca_file: str | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        gone: Callable[[], str | None] = lambda: None,
-        settle: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
-        logged: Callable[[], str | None] = lambda: None,
+        process: TargetProcess | None = None,
         rate_limit: RateLimit | None = None,
     ) -> None:
-        """Take the address; `gone` returns how the process behind it ended, if known.
-
-        `settle` gives that process a moment to exit after a failed connection. Connections to a target share its
-        `rate_limit`.
-        """
+        """Take the address, and the process behind it if known. Connections to a target share its `rate_limit`."""
         self._rate_limit = rate_limit or RateLimit()
         self.malformed: list[str] = []
         self.noise: list[str] = []
         self.strays: list[JsonObject] = []
         self._closed: str | None = None
-        self._gone = gone
-        self._settle = settle
-        self._logged = logged
+        self._process = process
         self._limits = limits
         self._large = anyio.Lock()
         self._streams_end = True
@@ -199,12 +190,13 @@ class HttpTransport:
     @property
     def ended(self) -> str | None:
         """Why nothing more can be sent; `None` while the connection works."""
-        return self._closed or self._gone()
+        gone = self._process if self._process and self._process.returncode is not None else None
+        return self._closed or (gone and gone.how_it_ended())
 
     @property
     def logged(self) -> str | None:
         """The end of the output of the process behind the endpoint, if available."""
-        return self._logged()
+        return self._process and self._process.logged
 
     async def request(
         self, message: JsonObject, headers: Mapping[str, str], seconds: float, *, amid: str = ""
@@ -237,7 +229,8 @@ class HttpTransport:
                 async with self._client.send("POST", _BASE_HEADERS | dict(headers), body, cut=cut) as response:
                     return await self._answer(message, headers, response)
         except HttpError as error:
-            await self._settle()
+            if self._process is not None:
+                await self._process.settle()
             fault = str(error)
             hint = "; --ca-file FILE trusts another authority" if "CERTIFICATE_VERIFY_FAILED" in fault else ""
             return Answer(fault=f"{fault}{hint}")
