@@ -452,6 +452,14 @@ nothing_after_nul = _wrong_match(lambda query, tool: query.startswith("\0"))
 beginnings_indexed = _wrong_match(
     lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description", "")[:500])
 )
+long_descriptions_cut = _wrong_match(
+    lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description", "")[:8000])
+)
+apostrophes_kept = _wrong_match(
+    lambda query, tool: (
+        re.search(rf"\w'{re.escape(query)}\b|\b{re.escape(query)}'\w", tool.get("description", "")) is not None
+    )
+)
 # As of a server that maps each code point to the lower case of its upper case.
 capital_sharp_s_kept = _wrong_match(lambda query, tool: "ẞ" in query)
 sharp_s_kept = _wrong_match(lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))

@@ -63,6 +63,7 @@ _WRITTEN: Final = (
 )  # fmt: skip
 """Two terms of a tool in spellings with a special meaning in query languages, or where strings end with NUL."""
 _UNUSUAL: Final = "unusual"
+_PUNCTUATED_NAME: Final = "punctuated"
 _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
     "gr\u00f6\u00dfe_messen",
@@ -75,6 +76,14 @@ JavaScript do not hold, and one that is too long for some models.
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
 _MUCH_SPACE: Final = WHITE_SPACE * 16
+_PUNCTUATED: Final = (
+    "Reads `medlar`, \"quince\" and 'sloe'; [damson](bilberry), {mulberry} or (rowan), <hawthorn> and <b id=elder>. See"
+    " https://example.com/loquat?persimmon#pomelo, @kumquat, #papaya, $guava, durian.md, jackfruit's, l'olive, 9,7319"
+    " and 4.8461.\n\nAprikosenmarmeladenpfannkuchenverordnungen.\n\nArgs:\n    tamarind: Whatever is ripe.\n"
+    + "One more is as good as the one before it. " * 200
+    + "The last one is the rambutan."
+)
+"""A description with terms in punctuation and in parts that servers may leave out, such as code or the end."""
 _MORE: Final = 60
 """Number of tools with that word: more than most servers rank in detail."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
@@ -138,6 +147,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
     # The last tool only matches its query by its name, and many others match that query too.
     made = [*(tool for tool in made if tool["name"] != COMMON), *(made_tool(f"{number}") for number in range(_MORE))]
     made.append(made_tool("", name=COMMON, description="Is there for what no other tool is for, whatever that may be."))
+    made.append(made_tool("", name=_PUNCTUATED_NAME, description=_PUNCTUATED))
     prompts = [made_item(PROMPTS, f"{number}", name=name) for number, name in enumerate(_UNUSUAL_NAMES)]
     try:
         bench.place(_UNUSUAL, document(made, prompts=prompts))
@@ -289,9 +299,9 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
 @server_check(
     title="A tool whose texts contain every term of the query matches",
     sends="For each tool, one to three distinctive terms of its name, title and description in various spellings, and"
-    " its whole text; words and pairs of words that several tools share; on a fixture that can be reloaded, words that"
-    " came with a change; distinctive terms of two tools among the first requests on another connection, sent"
-    " concurrently.",
+    " its whole text; words and pairs of words that several tools share; on a fixture that lists unusual names, words"
+    " in punctuation and in every part of a long description; on a fixture that can be reloaded, words that came with a"
+    " change; distinctive terms of two tools among the first requests on another connection, sent concurrently.",
     passes="That tool is on one of the pages; for shared words, each tool that contains them is.",
 )
 async def all_terms_match(bench: Bench) -> None:
@@ -344,6 +354,18 @@ async def all_terms_match(bench: Bench) -> None:
         await bench.where_reloaded(_expect_words_after_change)
     if bench.primitive is TOOLS and bench.can_start("core"):
         await _expect_words_at_first(bench)
+    async with found_by_unusual_names(bench) as (other, listing, _):
+        await _expect_punctuated_words(other, listing)
+
+
+async def _expect_punctuated_words(bench: Bench, listing: Listing) -> None:
+    """Expect a tool to be found by words next to punctuation, and by those of every part of its description."""
+    if (tool := listing.by_key.get(_PUNCTUATED_NAME)) is None:
+        return
+    queries, limit = Vocabulary(tuple(listing.items)).distinctive(tool), await bench.server.large_limit()
+    for walk in await bench.each(bench.some(queries, 12), lambda query: bench.server.walk(query, limit, most=20)):
+        message = f"{_PUNCTUATED_NAME!r} has the term {walk.query!r} in its description, but does not match it"
+        bench.expect(_PUNCTUATED_NAME in walk.keys, walk.last, message, case=f"query {walk.query!r}")
 
 
 async def _expect_words_at_first(bench: Bench) -> None:
