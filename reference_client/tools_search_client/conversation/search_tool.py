@@ -18,14 +18,7 @@ from tools_search_client.conversation.budget import affordable, count_search
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
 from tools_search_client.conversation.offered_tools import Finding
-from tools_search_client.conversation.prompts import (
-    BRIEF_CHARS,
-    DETAILS,
-    Detail,
-    listing_of,
-    names_of_tools,
-    one_name,
-)
+from tools_search_client.conversation.prompts import BRIEF_CHARS, DETAILS, Detail, listing_of, names_of_tools, one_name
 from tools_search_client.found import FoundTool
 from tools_search_client.json_values import compact_json
 from tools_search_client.text import first_sentence, printable, shorten

@@ -12,13 +12,7 @@ from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking import FieldedRanker
 
-from tools_search_client.conversation.catalog import (
-    MAX_BROWSED,
-    Catalog,
-    ServerOffer,
-    SourceAnswer,
-    ToolSource,
-)
+from tools_search_client.conversation.catalog import MAX_BROWSED, Catalog, ServerOffer, SourceAnswer, ToolSource
 from tools_search_client.errors import (
     AmbiguousToolError,
     UnknownToolError,
