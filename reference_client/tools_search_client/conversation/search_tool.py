@@ -82,10 +82,8 @@ async def search_tools(
         finding = await offered.by_query(request.query, servers)
     else:
         finding = await offered.by_server(request.server or "")
-    is_repeated = request in state.answered
-    if finding.failed:
-        is_repeated = False  # a failed server might answer next time
-    else:
+    is_repeated = request in state.answered and not finding.failed
+    if not finding.failed:  # a failed server might answer next time
         state.answered.add(request)
     known = {tool.name for tool in finding.tools if loaded.has(tool)}
     texts = _described(finding.tools, request.detail, known)

@@ -53,11 +53,7 @@ class ListedSource(ToolSource):
         """Create a source from each server's tools; the servers in `deferred` are deferred."""
         refuse_single_name("deferred", deferred)
         return cls(
-            ServerOffer(
-                server,
-                tuple(FoundTool(qualified_name(server, tool.name), server, tool) for tool in own),
-                defer_loading=server in deferred,
-            )
+            ServerOffer(server, listed_among_servers(server, own).tools, defer_loading=server in deferred)
             for server, own in tools.items()
         )
 
@@ -163,10 +159,7 @@ class FederationSource:
             return None if rules[name].excludes else "tools/search"
 
         question = Question(
-            ask,
-            subject=lambda name: ("survey", self._discovery, rules[name]),
-            method=method,
-            partly=shown,
+            ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method, partly=shown
         )
         present = self._present(rules)
         surveyed = {name: self.federation.supervised[name] for name in present}
