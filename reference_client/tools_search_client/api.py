@@ -80,7 +80,7 @@ from tools_search_client.found import Mode as Mode
 from tools_search_client.found import NamedItem as NamedItem
 from tools_search_client.found import ServerDescription as ServerDescription
 from tools_search_client.found import ServerReport as ServerReport
-from tools_search_client.providers.results import Media as Media
+from tools_search_client.providers.results import Attachment as Attachment
 from tools_search_client.providers.results import result_parts as result_parts
 from tools_search_client.providers.results import result_text as result_text
 from tools_search_client.reranking import Reranker as Reranker

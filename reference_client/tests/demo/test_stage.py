@@ -9,13 +9,7 @@ import pytest
 from tools_search_client.__main__ import main
 from tools_search_client.demo import stage
 from tools_search_client.demo.installation import Installation
-from tools_search_client.demo.stage import (
-    Workspace,
-    demo_servers,
-    make_workspace,
-    missing_packages,
-    missing_servers,
-)
+from tools_search_client.demo.stage import Workspace, demo_servers, make_workspace, missing_packages, missing_servers
 
 
 def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):

@@ -27,13 +27,7 @@ from tools_search_client.demo.steps import (
     search_documents,
 )
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import (
-    FederatedListing,
-    FederatedSearch,
-    FoundTool,
-    ServerDescription,
-    ServerReport,
-)
+from tools_search_client.found import FederatedListing, FederatedSearch, FoundTool, ServerDescription, ServerReport
 
 ARCHIVE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "archive.py"
 

@@ -26,14 +26,7 @@ from mcp_types import (
     TextContent,
 )
 from pydantic import FileUrl
-from tools_search_client import (
-    ConnectionOptions,
-    HostError,
-    ServerRefusedError,
-    ServerTools,
-    open_server,
-    result_text,
-)
+from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, ServerTools, open_server, result_text
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget
 
 ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))

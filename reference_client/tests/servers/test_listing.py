@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from mcp_ext_tools_search.client.listing import ListedPage
 from mcp_types import ListToolsResult, Tool
-from tools_search_client.errors import (
-    InvalidServerResultError,
-)
+from tools_search_client.errors import InvalidServerResultError
 from tools_search_client.servers.listing import FetchPage, list_everything
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp_types import Tool
-from tools_search_client.errors import (
-    InvalidServerResultError,
-    ServerError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-)
+from tools_search_client.errors import InvalidServerResultError, ServerError, ServerTimeoutError, ServerUnavailableError
 from tools_search_client.found import FoundTool
 from tools_search_client.known_tools import KnownTools
 from tools_search_client.servers.connection import ConnectionOptions, open_server

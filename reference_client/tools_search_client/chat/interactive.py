@@ -47,7 +47,7 @@ async def _open_chat(
         open_model(endpoint) as model,
         open_federation(selection.configuration, selection.options) as servers,
     ):
-        yield Chat(selection.configuration, servers, model, terminal, options)
+        yield Chat(servers, model, terminal, options)
 
 
 def list_models(endpoint: Endpoint) -> list[str]:

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, Final
 
 import anyio
+from tools_search_hosts import Toolset
 from tools_search_hosts.counts import number_of
 
 from tools_search_client.chat.endpoint import ModelError, ShownBy
@@ -16,7 +17,6 @@ from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.errors import Failure, ToolsSearchClientError
-from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import Federation
 from tools_search_client.providers import Adapter, Outcome
 from tools_search_client.providers.results import bounded
@@ -41,7 +41,7 @@ class ChatOptions:
     system: str
     """The system prompt."""
     shown_by: ShownBy
-    toolset: str | None
+    toolset: Toolset
     """The toolset for the whole conversation."""
     calls_everything: bool
     """Whether to make all calls without asking the user."""
@@ -66,17 +66,9 @@ class Chat:
                                                   it, and dropped if the model never knew of it
     """
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        servers: Federation,
-        model: Model,
-        terminal: Terminal,
-        options: ChatOptions,
-    ) -> None:
+    def __init__(self, servers: Federation, model: Model, terminal: Terminal, options: ChatOptions) -> None:
         self.conversation: Final = Conversation(servers)
         self.servers: Final = servers
-        self._configuration = configuration
         self._model = model
         self._terminal = terminal
         self._options = options
@@ -225,7 +217,8 @@ class Chat:
         name, tool = step.tool.name, step.tool.tool
         # The user approved these parts. If any of them changes, it counts as a different tool.
         shown = (tool.description, tool.input_schema, tool.annotations)
-        if self._options.calls_everything or self._configuration.allows(step.tool) or self._agreed.get(name) == shown:
+        by_operator = self._options.calls_everything or self.servers.configuration.allows(step.tool)
+        if by_operator or self._agreed.get(name) == shown:
             return True
         consent = await self._terminal.consent(step)
         if consent == "always":

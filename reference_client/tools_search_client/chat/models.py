@@ -165,17 +165,9 @@ def _response_of(text: str) -> Mapping[str, Any]:
 
 
 _APIS: Final[Mapping[Provider, _Api]] = {
-    "openai": _Api(
-        "AsyncOpenAI",
-        _stream_completion,
-        lambda text: {"choices": [{"message": {"content": text}}]},
-    ),
+    "openai": _Api("AsyncOpenAI", _stream_completion, lambda text: {"choices": [{"message": {"content": text}}]}),
     "openai-responses": _Api("AsyncOpenAI", _stream_response, _response_of),
-    "anthropic": _Api(
-        "AsyncAnthropic",
-        _stream_message,
-        lambda text: {"content": [{"type": "text", "text": text}]},
-    ),
+    "anthropic": _Api("AsyncAnthropic", _stream_message, lambda text: {"content": [{"type": "text", "text": text}]}),
 }
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeVar, cast
 import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
-from tools_search_client.cli.completion import complete_toolset
 from tools_search_client.cli.output import camel_names, epilog, print_json
 from tools_search_client.cli.running import can_be_asked
 from tools_search_client.cli.selection import (
@@ -21,6 +20,7 @@ from tools_search_client.cli.selection import (
     call_timeout_option,
     least_confidence_option,
     server_options,
+    toolset_option,
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -102,12 +102,7 @@ def _or_list_models(command: Command) -> Command:
     help="How the model sees a tool it finds. provider: the API's native form, which not every model supports; "
     "list: in the tool list; call-tool: as text, called through a single tool that never changes.",
 )
-@click.option(
-    "--toolset",
-    metavar="NAME",
-    shell_complete=complete_toolset,
-    help="Use only the tools in this toolset from the configuration.",
-)
+@toolset_option
 @click.option("--yes", is_flag=True, help="Call tools without asking first.")
 @click.option(
     "--max-rounds",
@@ -140,7 +135,6 @@ def chat(
     tool_search: Literal["auto", "model", "off"] | None,
     delegate: bool,
     shown_by: ShownBy,
-    toolset: str | None,
     yes: bool,
     max_rounds: int,
     max_result: int,
@@ -177,7 +171,7 @@ def chat(
     text = _question(question, has_terminal=has_terminal)
     if as_json and text is None:
         raise click.UsageError("--json requires a QUESTION")
-    options = ChatOptions(system, shown_by, toolset, yes, max_rounds, max_result)
+    options = ChatOptions(system, shown_by, selection.toolset, yes, max_rounds, max_result)
     if text is None:
         talk(selection, endpoint, options)
         return

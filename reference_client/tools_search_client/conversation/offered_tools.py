@@ -18,13 +18,7 @@ from tools_search_hosts.names import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 from tools_search_ranking import never_silent
 
-from tools_search_client.conversation.catalog import (
-    MAX_BROWSED,
-    Catalog,
-    ServerOffer,
-    SourceAnswer,
-    ToolSource,
-)
+from tools_search_client.conversation.catalog import MAX_BROWSED, Catalog, ServerOffer, SourceAnswer, ToolSource
 from tools_search_client.conversation.messages import TokenCounts
 from tools_search_client.conversation.state import ConversationState
 from tools_search_client.errors import Failure, RerankingError

@@ -18,14 +18,7 @@ from tools_search_client.conversation.budget import affordable, count_search
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
 from tools_search_client.conversation.offered_tools import Finding
-from tools_search_client.conversation.prompts import (
-    BRIEF_CHARS,
-    DETAILS,
-    Detail,
-    listing_of,
-    names_of_tools,
-    one_name,
-)
+from tools_search_client.conversation.prompts import BRIEF_CHARS, DETAILS, Detail, listing_of, names_of_tools, one_name
 from tools_search_client.found import FoundTool
 from tools_search_client.json_values import compact_json
 from tools_search_client.text import first_sentence, printable, shorten
@@ -89,10 +82,8 @@ async def search_tools(
         finding = await offered.by_query(request.query, servers)
     else:
         finding = await offered.by_server(request.server or "")
-    is_repeated = request in state.answered
-    if finding.failed:
-        is_repeated = False  # a failed server might answer next time
-    else:
+    is_repeated = request in state.answered and not finding.failed
+    if not finding.failed:  # a failed server might answer next time
         state.answered.add(request)
     known = {tool.name for tool in finding.tools if loaded.has(tool)}
     texts = _described(finding.tools, request.detail, known)

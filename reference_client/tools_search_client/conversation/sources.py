@@ -12,13 +12,7 @@ from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking import FieldedRanker
 
-from tools_search_client.conversation.catalog import (
-    MAX_BROWSED,
-    Catalog,
-    ServerOffer,
-    SourceAnswer,
-    ToolSource,
-)
+from tools_search_client.conversation.catalog import MAX_BROWSED, Catalog, ServerOffer, SourceAnswer, ToolSource
 from tools_search_client.errors import (
     AmbiguousToolError,
     UnknownToolError,
@@ -59,11 +53,7 @@ class ListedSource(ToolSource):
         """Create a source from each server's tools; the servers in `deferred` are deferred."""
         refuse_single_name("deferred", deferred)
         return cls(
-            ServerOffer(
-                server,
-                tuple(FoundTool(qualified_name(server, tool.name), server, tool) for tool in own),
-                defer_loading=server in deferred,
-            )
+            ServerOffer(server, listed_among_servers(server, own).tools, defer_loading=server in deferred)
             for server, own in tools.items()
         )
 
@@ -169,10 +159,7 @@ class FederationSource:
             return None if rules[name].excludes else "tools/search"
 
         question = Question(
-            ask,
-            subject=lambda name: ("survey", self._discovery, rules[name]),
-            method=method,
-            partly=shown,
+            ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method, partly=shown
         )
         present = self._present(rules)
         surveyed = {name: self.federation.supervised[name] for name in present}

@@ -52,7 +52,6 @@ from tools_search_client.errors import (
     HostError,
     InvalidServerResultError,
     LocalError,
-    RerankingError,
     ServerError,
     ServerUnavailableError,
     UnknownToolError,
@@ -80,7 +79,6 @@ from tools_search_client.found import (
     FoundTool,
     NamedItem,
     ServerDescription,
-    ServerReport,
 )
 from tools_search_client.json_values import require_sendable
 from tools_search_client.reranking import Reranking
@@ -345,13 +343,12 @@ class Federation:
         """
         reranking = self.reranking if reranks else None
         most = limit if reranking is None else limit * reranking.pool
-        tools, reports, answers = await self._search(TOOLS, query, most, servers, deadline)
-        fault: RerankingError | None = None
-        if reranking is not None:
-            ordered, fault = await reranking.order(query, tools)
-            tools = named_first(query, ordered)[:limit]
-        self._remember(tools, answers)
-        return FederatedSearch(tuple(tools), fault, servers=reports)
+        found = await self._search(TOOLS, query, most, servers, deadline)
+        tools: tuple[Any, ...] = found.items
+        if reranking is None:
+            return FederatedSearch(tools, servers=found.servers)
+        ordered, fault = await reranking.order(query, tools)
+        return FederatedSearch(tuple(named_first(query, ordered)[:limit]), fault, servers=found.servers)
 
     async def search_resources(
         self,
@@ -366,7 +363,7 @@ class Federation:
         Servers that support `resources/search` are searched, including resource contents if they say so. The others are
         listed, and their resources are ranked locally by definition. Arguments and errors are the same as for `search`.
         """
-        return await self._search_items(RESOURCES, query, limit, servers, deadline)
+        return await self._search(RESOURCES, query, limit, servers, deadline)
 
     async def search_resource_templates(
         self,
@@ -377,7 +374,7 @@ class Federation:
         deadline: float | None = None,
     ) -> FederatedItems[ResourceTemplate]:
         """Return the resource templates that fit `query`; works like `search_resources`."""
-        return await self._search_items(RESOURCE_TEMPLATES, query, limit, servers, deadline)
+        return await self._search(RESOURCE_TEMPLATES, query, limit, servers, deadline)
 
     async def search_prompts(
         self,
@@ -388,7 +385,7 @@ class Federation:
         deadline: float | None = None,
     ) -> FederatedItems[Prompt]:
         """Return the prompts that fit `query`; works like `search_resources`."""
-        return await self._search_items(PROMPTS, query, limit, servers, deadline)
+        return await self._search(PROMPTS, query, limit, servers, deadline)
 
     async def list(self, *, deadline: float | None = None) -> FederatedListing:
         """Return all tools from every server that answers, without ranking."""
@@ -563,17 +560,6 @@ class Federation:
         result = await self._of_server(server, lambda client: client.complete(ref, argument, context_arguments))
         return result.completion
 
-    async def _search_items(
-        self,
-        primitive: Primitive[Any],
-        query: str,
-        limit: int,
-        servers: Collection[str] | None,
-        deadline: float | None,
-    ) -> FederatedItems[Any]:
-        items, reports, _ = await self._search(primitive, query, limit, servers, deadline)
-        return FederatedItems(tuple(items), servers=reports)
-
     async def _search(
         self,
         primitive: Primitive[Any],
@@ -581,8 +567,8 @@ class Federation:
         limit: int,
         servers: Collection[str] | None,
         deadline: float | None,
-    ) -> tuple[list[Any], tuple[ServerReport, ...], list[Answer[Answered]]]:
-        """Return the best tools or other items of all servers, the servers' reports, and their answers."""
+    ) -> FederatedItems[Any]:
+        """Return the best tools or other items of all servers, and remember the tools."""
         require_request(query, limit)
         together = self._together[primitive.method]
 
@@ -626,7 +612,9 @@ class Federation:
             answer.report(hits=len(found.get(answer.server, ())), found=answer.value, primitive=primitive)
             for answer in answers
         )
-        return merged, tuple(reports), answers
+        if primitive is TOOLS:
+            self._remember(merged, answers)
+        return FederatedItems(tuple(merged), servers=tuple(reports))
 
     async def _offers(self, primitive: Primitive[Any], deadline: float | None) -> FederatedOffers[Any]:
         question = Question(

@@ -30,7 +30,7 @@ from tools_search_client.errors import (
     require_kinds,
 )
 from tools_search_client.json_values import compact_json, copied
-from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, result_parts
+from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, as_text, media_of, result_parts
 from tools_search_client.providers.saved import SavedReply, SavedTranscript, SavedTurn
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
@@ -462,6 +462,11 @@ class Adapter(ABC):
         if described is not None:
             return AnsweredCall(call, [part for part in (text, described) if part], outcome.is_error)
         return AnsweredCall(call, [text], outcome.is_error, found, copied(outcome.remarks or ""))
+
+    def _with_media(self, parts: Sequence[Part], mime_types: Sequence[str]) -> list[str | dict[str, Any]]:
+        """Return the texts and media of a result for `_user_item`, with a note in place of media of other types."""
+        shown = media_of(parts, mime_types)
+        return [self._attachment(part) if part in shown else as_text([part]) for part in parts]
 
     def _new_id(self, stated: object) -> str:
         """Return the provider's id for a call, or a new one if it is missing or already used."""

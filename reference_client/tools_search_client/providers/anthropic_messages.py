@@ -12,7 +12,7 @@ from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.json_values import checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.results import Attachment, Media, Part, as_text
+from tools_search_client.providers.results import Attachment
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf")
@@ -168,7 +168,7 @@ class AnthropicMessages(Adapter):
                 block["content"] = [{"type": "tool_reference", "tool_name": tool.name} for tool in result.found]
                 remarks += [_text_block(result.remarks)] if result.remarks.strip() else []
             else:
-                block["content"] = [_content_block(part) for part in result.parts]
+                block["content"] = self._user_item(self._with_media(result.parts, _MIME_TYPES))["content"]
                 if result.is_error:
                     block["is_error"] = True
             blocks.append(block)
@@ -185,10 +185,3 @@ def _without_references(block: dict[str, Any], names: Collection[str]) -> dict[s
 
 def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _content_block(part: Part) -> dict[str, Any]:
-    if not isinstance(part, Media) or part.mime_type not in _MIME_TYPES:
-        return _text_block(as_text([part]))
-    kind = "image" if part.mime_type.startswith("image/") else "document"
-    return {"type": kind, "source": {"type": "base64", "media_type": part.mime_type, "data": part.data}}

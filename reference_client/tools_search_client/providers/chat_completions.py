@@ -13,7 +13,7 @@ from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import refuse_single_name
 from tools_search_client.json_values import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.results import Attachment, Media, as_text, media_of
+from tools_search_client.providers.results import Attachment, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final[Mapping[str, Sequence[str]]] = {
@@ -99,7 +99,8 @@ class ChatCompletions(Adapter):
         if kind in _MIME_TYPES["image"]:
             return {"type": "image_url", "image_url": {"url": attachment.link}}
         if attachment.data is not None and kind in _MIME_TYPES["audio"]:
-            return _content(Media(kind, attachment.base64, ""))
+            audio = {"data": attachment.base64, "format": "wav" if kind.endswith("wav") else "mp3"}
+            return {"type": "input_audio", "input_audio": audio}
         if attachment.data is not None and kind == "application/pdf":
             return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.link}}
         raise attachment.refused("chat completions", "JPEG, PNG, GIF, WebP, or the bytes of WAV, MP3 or PDF")
@@ -151,14 +152,14 @@ class ChatCompletions(Adapter):
 
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
-        media: list[Media] = []
+        media: list[Attachment] = []
         for result in answered:
             text = as_text(result.parts, is_error=result.is_error)
             messages.append({"role": "tool", "tool_call_id": result.call.id, "content": text})
             media += media_of(result.parts, self._mime_types)
         if media:
             introduction = _text("What the tools returned besides text:")
-            messages.append({"role": "user", "content": [introduction, *map(_content, media)]})
+            messages.append({"role": "user", "content": [introduction, *map(self._attachment, media)]})
         return messages
 
 
@@ -183,10 +184,3 @@ def _joined(content: str | list[Any], more: str | list[Any]) -> str | list[Any]:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _content(media: Media) -> dict[str, Any]:
-    if media.mime_type.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": f"data:{media.mime_type};base64,{media.data}"}}
-    kind = "wav" if media.mime_type.endswith("wav") else "mp3"
-    return {"type": "input_audio", "input_audio": {"data": media.data, "format": kind}}

@@ -161,6 +161,6 @@ class Gemini(Adapter):
             if not result.call.is_special:  # otherwise the call had no id either
                 response["id"] = result.call.id
             if shown:
-                response["parts"] = [{"inlineData": {"mimeType": file.mime_type, "data": file.data}} for file in shown]
+                response["parts"] = [self._attachment(file) for file in shown]
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": parts}]

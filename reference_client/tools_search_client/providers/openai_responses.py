@@ -13,7 +13,7 @@ from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.json_values import arguments_sent_back, checked, compact_json, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.results import Attachment, Media, as_text, media_of
+from tools_search_client.providers.results import Attachment, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -185,10 +185,16 @@ class OpenAIResponses(Adapter):
                 words = result.remarks or (_SEARCH_FAILED if result.is_error else "")
                 remarks += [f"The tool search says:\n{words}"] if words.strip() else []
             else:
-                items.append({"type": "function_call_output", "call_id": key, "output": _output(result)})
+                items.append({"type": "function_call_output", "call_id": key, "output": self._output(result)})
                 added += result.found
         items += (self._additions(added) or []) if added else []
         return [*items, self._user_item(remarks)] if remarks else items
+
+    def _output(self, result: AnsweredCall) -> str | list[dict[str, Any]]:
+        if not media_of(result.parts, (*_IMAGES, _PDF)):
+            return as_text(result.parts, is_error=result.is_error)
+        parts = ["Error:", *result.parts] if result.is_error else result.parts
+        return self._user_item(self._with_media(parts, (*_IMAGES, _PDF)))["content"]
 
 
 def _function(tool: SentTool) -> dict[str, Any]:
@@ -201,18 +207,3 @@ def _tool_search(tool: SentTool) -> dict[str, Any]:
     # The conversation's texts refer to it by its name there.
     description = f"This is '{tool.name}'. {tool.description}"
     return {"type": "tool_search", "execution": "client", "description": description, "parameters": tool.schema}
-
-
-def _output(result: AnsweredCall) -> str | list[dict[str, Any]]:
-    if not media_of(result.parts, (*_IMAGES, _PDF)):
-        return as_text(result.parts, is_error=result.is_error)
-    content: list[dict[str, Any]] = []
-    for part in ["Error:", *result.parts] if result.is_error else result.parts:
-        url = f"data:{part.mime_type};base64,{part.data}" if isinstance(part, Media) else ""
-        if isinstance(part, Media) and part.mime_type in _IMAGES:
-            content.append({"type": "input_image", "image_url": url})
-        elif isinstance(part, Media) and part.mime_type == _PDF:
-            content.append({"type": "input_file", "filename": "result.pdf", "file_data": url})
-        else:
-            content.append({"type": "input_text", "text": as_text([part])})
-    return content

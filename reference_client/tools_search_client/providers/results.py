@@ -1,4 +1,4 @@
-"""Media in a transcript: the user's attachments, and tool results as a list of texts and media."""
+"""Media in a transcript: the user's, and those in tool results, which become a list of texts and media."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ _NAME_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A picture or a file, as bytes or as a URL for the provider to fetch."""
+    """A picture, a recording or a file, as bytes or as a URL for the provider to fetch."""
 
     mime_type: str
     """Such as `image/png` or `application/pdf`."""
     data: bytes | None = None
     url: str | None = None
     name: str = "file"
+    note: str = ""
+    """The text that replaces it, in a tool's result, if the model cannot read it."""
 
     def __post_init__(self) -> None:
         if (self.data is None) is (self.url is None):
@@ -71,21 +73,10 @@ class Attachment:
         return LocalError(f"{provider} does not accept {form} {self.mime_type!r} from the user: use {accepted}")
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
-    """A picture, a recording or a file."""
-
-    mime_type: str
-    data: str
-    """Valid standard base64."""
-    note: str
-    """The text that replaces it if the model cannot read it."""
+Part: TypeAlias = str | Attachment
 
 
-Part: TypeAlias = str | Media
-
-
-def result_parts(result: CallToolResult) -> list[str | Media]:
+def result_parts(result: CallToolResult) -> list[str | Attachment]:
     """Return a tool's result as an adapter sends it to a model that reads pictures: its texts and media, in order.
 
     Limits: 100,000 characters of text, 100 media, 5 MB for each. What exceeds them is mentioned, not left out silently.
@@ -96,7 +87,7 @@ def result_parts(result: CallToolResult) -> list[str | Media]:
         block = TextContent(type="text", text=compact_json(copied(result.structured_content)))
         result = result.model_copy(update={"content": [block]})
     parts = [_part(block) for block in bounded(result, MAX_RESULT_CHARS).content]
-    return [part for part in parts if isinstance(part, Media) or part.strip()] or [EMPTY_RESULT]
+    return [part for part in parts if isinstance(part, Attachment) or part.strip()] or [EMPTY_RESULT]
 
 
 def result_text(result: CallToolResult) -> str:
@@ -141,9 +132,9 @@ def as_text(parts: Iterable[Part], *, is_error: bool = False) -> str:
     return f"Error: {text}" if is_error and not text.startswith("Error") else text
 
 
-def media_of(parts: Iterable[Part], mime_types: Sequence[str]) -> list[Media]:
+def media_of(parts: Iterable[Part], mime_types: Sequence[str]) -> list[Attachment]:
     """Return the media of the given types."""
-    return [part for part in parts if isinstance(part, Media) and part.mime_type in mime_types]
+    return [part for part in parts if isinstance(part, Attachment) and part.mime_type in mime_types]
 
 
 def _part(block: ContentBlock) -> Part:
@@ -182,4 +173,4 @@ def _media(mime_type: str, data: str, what: str) -> Part:
     note = f"[{described}, {number_of(len(raw), 'byte')}, not shown]"
     if not raw or len(raw) > _MAX_MEDIA_BYTES:
         return note
-    return Media(kind, base64.b64encode(raw).decode(), note)
+    return Attachment(kind, raw, name=f"result.{kind.partition('/')[2]}", note=note)

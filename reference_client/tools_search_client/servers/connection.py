@@ -14,14 +14,7 @@ import anyio
 import httpx2
 from mcp import Client, MCPError
 from mcp.client.auth import OAuthFlowError
-from mcp.client.session import (
-    ElicitationFnT,
-    IncomingMessage,
-    ListRootsFnT,
-    LoggingFnT,
-    MessageHandlerFnT,
-    SamplingFnT,
-)
+from mcp.client.session import ElicitationFnT, IncomingMessage, ListRootsFnT, LoggingFnT, MessageHandlerFnT, SamplingFnT
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, SubscriptionLost, ToolsListChanged
 from mcp.shared.message import SessionMessage
 from mcp_ext_search_primitives import PROMPTS, RESOURCES

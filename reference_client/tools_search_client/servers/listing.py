@@ -16,11 +16,7 @@ from mcp_ext_tools_search.client import raw_request
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.search import without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
-from mcp_ext_tools_search.types import (
-    TOOLS,
-    Primitive,
-    SearchResult,
-)
+from mcp_ext_tools_search.types import TOOLS, Primitive
 from mcp_types import METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
@@ -28,9 +24,7 @@ from pydantic.alias_generators import to_snake
 from pydantic_core import PydanticSerializationError, to_json
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES, mebibytes
 
-from tools_search_client.errors import (
-    InvalidServerResultError,
-)
+from tools_search_client.errors import InvalidServerResultError
 from tools_search_client.servers.cache import CacheScope
 
 Item = TypeVar("Item")
@@ -44,15 +38,7 @@ MAX_LIST_BYTES: Final = 8 * MAX_MESSAGE_BYTES
 """Maximum size of all pages of a list: without it, a thousand pages could fill the host's memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ItemsPage:
-    """The `ListedPage` of a list of items other than tools."""
-
-    result: SearchResult
-    left_out: int
-
-
-FetchPage: TypeAlias = Callable[[str | None], Awaitable[ListedPage | _ItemsPage]]
+FetchPage: TypeAlias = Callable[[str | None], Awaitable[ListedPage]]
 """Requests the page at a cursor; `None` requests the first."""
 
 
@@ -99,7 +85,7 @@ async def list_everything(
     Raises:
         InvalidServerResultError: A cursor was repeated, or the list exceeds its limits.
     """
-    pages: list[ListedPage | _ItemsPage] = []
+    pages: list[ListedPage] = []
     items = {} if items is None else items
     repeated = size = 0
 
@@ -139,8 +125,8 @@ def size_of(page: BaseModel) -> int:
         return len(repr(page))
 
 
-async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | None) -> _ItemsPage:
-    """Request a page of a list, and leave out invalid items.
+async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | None) -> ListedPage:
+    """Request a page of a list, whose `result` is that of the primitive, and leave out invalid items.
 
     Raises:
         InvalidServerResultError: The result is not a page.
@@ -160,7 +146,7 @@ async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | N
     usable: dict[str, Any] = {primitive.member: valid} | ({} if following is None else {"nextCursor": following})
     if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         usable |= {name: page[name] for name in ("ttlMs", "cacheScope") if name in page}
-    return _ItemsPage(without_wrong_members(primitive.result, usable), len(entries) - len(valid))
+    return ListedPage(without_wrong_members(primitive.result, usable), len(entries) - len(valid))
 
 
 async def complete_listing(client: Client, primitive: Primitive[Any], items: dict[str, Any]) -> Listing[Any]:

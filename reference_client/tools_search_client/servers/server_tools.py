@@ -10,34 +10,14 @@ from typing import Any, Final
 import anyio
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_search_primitives import (
-    PROMPTS,
-    RESOURCE_TEMPLATES,
-    RESOURCES,
-    PrimitivesServerSettings,
-)
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES, PrimitivesServerSettings
 from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import hit_metadata
-from mcp_ext_tools_search.types import (
-    EXTENSION_ID,
-    TOOLS,
-    HitMetadata,
-    Primitive,
-)
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    RequestParamsMeta,
-    Tool,
-)
+from mcp_ext_tools_search.types import EXTENSION_ID, TOOLS, HitMetadata, Primitive
+from mcp_types import CallToolRequestParams, CallToolResult, RequestParamsMeta, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tools_search_client.errors import (
-    HostError,
-    InvalidServerResultError,
-    ServerRefusedError,
-    ServerUnavailableError,
-)
+from tools_search_client.errors import HostError, InvalidServerResultError, ServerRefusedError, ServerUnavailableError
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
 from tools_search_client.known_tools import KnownTools
