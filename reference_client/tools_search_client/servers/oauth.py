@@ -68,6 +68,11 @@ _MAX_REQUEST_BYTES: Final = 16 * 1024
 _PROBLEM_CHARS: Final = 200
 _STORE: Final = "the token store"
 
+NO_BROWSER: Final = (
+    "no browser could be opened; to sign in, open the address yourself in a browser on this machine, or on another one "
+    "that forwards the port in its redirect_uri to this machine (ssh -L)"
+)
+
 
 _logger = logging.getLogger(__name__)
 
@@ -525,8 +530,8 @@ class LoopbackRedirect:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listener.serve, answer)
                 shown = await in_daemon_thread(partial(self._show, authorization_url))
-                if isawaitable(shown):
-                    await shown
+                if (await shown if isawaitable(shown) else shown) is False:
+                    _logger.warning("%s: %s", NO_BROWSER, authorization_url)
         if not results:
             raise TimeoutError(f"nobody signed in within {number_of(self._seconds, 'second')}")
         if problem := results[0].get("error"):
@@ -543,7 +548,8 @@ async def loopback_redirect(
     """Listen on a loopback port of this machine for the browser's redirect after a sign-in.
 
     Args:
-        show: Shows the user the address for signing in. An ordinary function runs in a thread.
+        show: Shows the user the address for signing in. An ordinary function runs in a thread. If it returns `False`,
+            as `webbrowser.open` does on a machine without a browser, a warning with the address is logged.
         seconds: Timeout for the user to sign in.
         port: The port to listen on; by default any free port.
 
