@@ -18,6 +18,7 @@ from http import HTTPStatus
 from inspect import isawaitable
 from os import PathLike
 from pathlib import Path
+from types import NoneType
 from typing import Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -153,7 +154,8 @@ class OAuth:
             registration if the authorization server accepts it.
 
     Raises:
-        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or `store` is no token store, such as a path.
+        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or an argument is of the wrong type, such as
+            a path as `store`.
     """
 
     def __init__(
@@ -164,6 +166,10 @@ class OAuth:
         client: OAuthClientInformationFull | None = None,
         client_metadata_url: str | None = None,
     ) -> None:
+        require_kind("client_name", client_name, str, instead="a text")
+        instead = "an `mcp.shared.auth.OAuthClientInformationFull`"
+        require_kind("client", client, OAuthClientInformationFull, NoneType, instead=instead)
+        require_kind("client_metadata_url", client_metadata_url, str, NoneType, instead="an HTTPS URL with a path")
         if client_metadata_url is not None and not is_valid_client_metadata_url(client_metadata_url):
             raise LocalError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
         if store is not None and not callable(getattr(store, "load", None)):
@@ -554,8 +560,9 @@ async def loopback_redirect(
         port: The port to listen on; by default any free port.
 
     Raises:
-        LocalError: `seconds` is not above 0.
+        LocalError: `seconds` is not above 0, or `show` is not a function.
     """
+    require_kind("show", show, Callable, instead="a function that shows the user the address it gets")
     require_seconds("seconds", seconds)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port) as listener:
         yield LoopbackRedirect(listener, show, seconds)
