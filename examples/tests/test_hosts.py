@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tools_search_client import Conversation, load_configuration, open_federation
 
 FOLDER = Path(__file__).parents[1]
 SERVERS = FOLDER.parent / "reference_client" / "tests" / "fixtures" / "servers"
@@ -70,35 +70,50 @@ def test_an_agent_of_another_framework_has_the_tools_that_its_model_found(packag
     assert "search_tools shop__send_invoice" in done.stdout
 
 
-class Turns:
-    """What a conversation is told at the beginning of its turns."""
-
-    def __init__(self) -> None:
-        self.texts: list[str | None] = []
-
-    async def begin_turn(self, text: str | None) -> None:
-        self.texts.append(text)
-
-
 @pytest.mark.anyio
-async def test_runs_of_a_pydantic_ai_agent_share_a_conversation_that_gets_the_text_beside_a_picture():
+async def test_runs_of_a_pydantic_ai_agent_share_a_conversation_that_gets_the_text_beside_a_picture(tmp_path: Path):
     framework: Any = pytest.importorskip("pydantic_ai")
-    turns = Turns()
-    toolset = _example("pydantic_ai_toolset").SearchedTools(None, turns)
-    prompt = ["What is this?", framework.BinaryContent(b"png", media_type="image/png")]
-    for _run in range(2):
-        assert await toolset.for_run(SimpleNamespace(prompt=prompt)) is toolset
-    assert turns.texts == ["What is this?"] * 2
+    messages: Any = pytest.importorskip("pydantic_ai.messages")
+    models: Any = pytest.importorskip("pydantic_ai.models.function")
+    offered: list[list[str]] = []
+
+    def model(_: Any, info: Any) -> Any:
+        offered.append([tool.name for tool in info.function_tools])
+        return messages.ModelResponse(parts=[messages.TextPart("done")])
+
+    picture = framework.BinaryContent(b"png", media_type="image/png")
+    agent = framework.Agent(models.FunctionModel(model), deps_type=type(None))
+    async with open_federation(load_configuration(_searched_by_turn(tmp_path))) as servers:
+        chat = _example("pydantic_ai_toolset").SearchedTools(servers, Conversation(servers))
+        for prompt in (["send an invoice", picture], [picture]):
+            await agent.run(prompt, toolsets=[chat])
+    assert "shop__send_invoice" in offered[0]
+    assert offered[1] == offered[0]
 
 
 @pytest.mark.anyio
-async def test_a_langchain_conversation_gets_the_text_beside_a_picture():
+async def test_a_langchain_conversation_gets_the_text_beside_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    agents: Any = pytest.importorskip("langchain.agents")
     messages: Any = pytest.importorskip("langchain_core.messages")
-    turns = Turns()
-    middleware = _example("langchain_middleware").SearchedTools(None, turns)
-    message = messages.HumanMessage(["What is this?", {"type": "image", "base64": "cG5n", "mime_type": "image/png"}])
-    await middleware.abefore_agent({"messages": [message]}, None)
-    assert turns.texts == ["What is this?"]
+    example = _example("langchain_middleware")
+    model = example.StandIn(messages=iter([messages.AIMessage("done")]))
+    message = messages.HumanMessage(["send an invoice", {"type": "image", "base64": "cG5n", "mime_type": "image/png"}])
+    async with open_federation(load_configuration(_searched_by_turn(tmp_path))) as servers:
+        agent = agents.create_agent(model, [], middleware=[example.SearchedTools(servers, Conversation(servers))])
+        await agent.ainvoke({"messages": [message]})
+    assert "shop__send_invoice" in capsys.readouterr().out
+
+
+def _searched_by_turn(folder: Path) -> Path:
+    """Write the configuration of a server that is searched for the text of each turn before the model is asked."""
+    program = {"command": sys.executable, "args": [str(FOLDER / "mcpserver_search.py")]}
+    shop = program | {"defer_loading": True, "delegate": "turn"}
+    file = folder / "mcp.json"
+    discovery = {"enabled": True, "deadline": 60}  # seconds, for a busy machine
+    file.write_text(json.dumps({"mcpServers": {"shop": shop}, "tool_discovery": discovery}))
+    return file
 
 
 def _example(name: str) -> Any:

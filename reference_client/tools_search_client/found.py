@@ -119,7 +119,7 @@ class ServerReport:
     failure: Failure | None = None
     contents: bool | None = None
     """Whether a search for resources covered their contents, rather than only their definitions; `None` for any other
-    answer, and for a server that failed.
+    answer, and for a server that failed. `False` also if the server, a gateway, has yet to read some of them.
     """
 
 

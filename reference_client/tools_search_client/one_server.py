@@ -8,6 +8,12 @@ die, and many servers at once.
 To copy it, install `mcp-ext-tools-search`, without an extra. For a server at a URL, pass that to `Client`. If the
 server requires authorization, use `async with create_mcp_http_client(auth=…) as http:`, where `auth` is an
 `httpx2.Auth`, and pass `streamable_http_client(url, http_client=http)`; both are in `mcp.client.streamable_http`.
+
+Nothing here reconnects. Once a server on stdio has exited, each request fails at once with the `MCPError` "Connection
+closed". Over HTTP, a restart between two requests does not matter in the newest protocol; in an older one, each later
+request fails with the `MCPError` "Session not found". A request that finds nobody listening is cancelled, and the block
+of its `Client` ends with an exception group. Then leave that block and enter the one of a new `Client`, as the rest of
+the package does.
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
     leaves its block into an exception group, and also raises one if it cannot connect.
 
     Raises:
-        MCPError: The server refused, did not answer in time, or is gone.
+        MCPError: The server refused, did not answer in time, or is gone (but see above for HTTP).
         ValidationError: It had to be listed, and its list is invalid.
     """
     # Negotiate, never probe: a server that did not advertise the extension is not asked.

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE, Popen
 from threading import Thread
+from unittest.mock import Mock
 
 import httpx2
 import pytest
@@ -111,12 +112,16 @@ def test_login_with_a_client_says_what_is_missing(run: Run, tmp_path: Path):
         assert (outcome.code, told in outcome.errors) == (2, True), outcome.errors
 
 
-def test_login_says_where_nobody_comes_back(run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(webbrowser, "open", str)  # a browser that shows nothing
+@pytest.mark.parametrize("opens", [True, False])
+def test_login_says_where_nobody_comes_back_and_before_that_where_no_browser_opens(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens: bool
+):
+    monkeypatch.setattr("webbrowser.open", Mock(return_value=opens))  # a browser that shows nothing, or none
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     outcome = run("login", "--url", url, "--wait", "0.1")
     assert (outcome.code, outcome.output) == (1, "")
     assert "the sign-in failed: nobody signed in within 0.1 seconds: run the command again; --wait" in outcome.errors
+    assert ("\nno browser could be opened; to sign in, open the address yourself" in outcome.errors) is not opens
 
 
 def test_login_says_what_to_do_where_the_port_or_the_client_or_oauth_itself_is_of_no_use(

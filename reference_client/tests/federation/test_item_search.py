@@ -95,6 +95,20 @@ def keys(found: tuple[FoundItem[Any], ...]) -> list[tuple[str, str]]:
     return [(item.server, item.key) for item in found]
 
 
+async def test_contents_count_as_not_searched_while_a_server_says_that_it_has_not_read_them(opened: Any) -> None:
+    unread: dict[str, Any] = {
+        "resultType": "complete",
+        "resources": [],
+        "_meta": {"io.github.tools-search/unread": True},
+    }
+    with anyio.fail_after(60):
+        async with opened(
+            library=LIBRARY, gateway=LIBRARY | {"faults": {"resources/search": {"result": unread}}}
+        ) as servers:
+            found = await servers.search_resources("a book", deadline=math.inf)
+    assert {report.server: report.contents for report in found.servers} == {"library": True, "gateway": False}
+
+
 MAIL: dict[str, Any] = {
     "resources": [{"uri": f"mail:{number}", "name": f"parcel {number}"} for number in range(12)],
 }

@@ -103,6 +103,21 @@ async def signed_in(guarded: Guarded, store: FileTokenStore) -> OAuth:
     return OAuth(store)
 
 
+async def test_the_log_has_the_address_at_once_where_no_browser_can_be_opened(
+    guarded: Guarded, store: FileTokenStore, caplog: pytest.LogCaptureFixture
+):
+    with anyio.fail_after(HANGING):
+        async with (
+            loopback_redirect(lambda _: False, seconds=HANGING) as redirect,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(OAuth(store).sign_in, guarded.url, redirect)
+            while not (told := re.search(r"no browser could be opened.*: (http\S+)", caplog.text)):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+            await anyio.to_thread.run_sync(browse, told[1])
+    assert await store.load(guarded.url)
+
+
 def options(oauth: OAuth) -> ConnectionOptions:
     return ConnectionOptions(auth=oauth, follow_changes=False)
 

@@ -157,4 +157,7 @@ def _client(client_id: str | None, secret_variable: str | None) -> OAuthClientIn
 
 def _show(url: str) -> None:
     print_note(f"Sign in at {url}")
-    webbrowser.open(url)
+    if not webbrowser.open(url):
+        from tools_search_client.servers.oauth import NO_BROWSER
+
+        print_note(NO_BROWSER)

@@ -205,7 +205,9 @@ def search(
             output.note_nothing_found(answer.servers, noun)
         output.note_fallbacks(answer.servers)
         if shallow := [report.server or "the server" for report in answer.servers if report.contents is False]:
-            output.print_note(f"Searched only by name and description, not by content: {', '.join(shallow)}.")
+            output.print_note(
+                f"Searched only by name and description, not (or not yet) by content: {', '.join(shallow)}."
+            )
         output.note_troubles(answer.servers, noun)
     return output.exit_code(answer.servers, found=bool(found))
 

@@ -153,9 +153,9 @@ class Answer(Generic[Value]):
         discovery = self.tools and self.tools.discovery(primitive)
         asked = found or discovery
         contents: bool | None = None
-        if primitive is RESOURCES and found is not None and discovery is not None:
-            settings = discovery.settings
-            contents = found.mode == "search" and isinstance(settings, ResourcesSettings) and bool(settings.contents)
+        if primitive is RESOURCES and isinstance(found, Answered) and discovery is not None:
+            settings, is_whole = discovery.settings, found.mode == "search" and not found.is_unread
+            contents = is_whole and isinstance(settings, ResourcesSettings) and bool(settings.contents)
         return ServerReport(
             server=self.server,
             mode=asked.mode if asked else None,

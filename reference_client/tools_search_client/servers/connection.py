@@ -134,6 +134,10 @@ class ConnectionOptions:
         require_kind("client_info", self.client_info, Implementation, NoneType, instead=instead)
         instead = "an `httpx2.Auth` or a function that returns one; a fixed token belongs in a target's `headers`"
         require_kind("auth", self.auth, httpx2.Auth, Callable, NoneType, instead=instead)
+        instead = "a `WireObserver`, with the functions `sent`, `received` and `closed`"
+        require_kind("observer", self.observer, WireObserver, NoneType, instead=instead)
+        instead = "an `mcp_types.SamplingCapability`"
+        require_kind("sampling_capabilities", self.sampling_capabilities, SamplingCapability, NoneType, instead=instead)
         require_choice("era", self.era, get_args(EraChoice))
         require_choice("log_level", self.log_level, get_args(LoggingLevel))
         require_kind("follow_changes", self.follow_changes, bool, NoneType, instead="`True` or `False`")

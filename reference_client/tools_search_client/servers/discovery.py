@@ -14,10 +14,12 @@ from typing import Any, Final, TypeAlias
 import anyio
 from mcp import Client
 from mcp_ext_search_primitives import PrimitivesServerSettings, ResourcesSettings
+from mcp_ext_search_primitives.types import UNREAD
 from mcp_ext_tools_search.client import read_pages
 from mcp_ext_tools_search.types import WHITE_SPACE, Primitive, ServerSettings
 from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from tools_search_hosts.json_values import as_object
 
 from tools_search_client.errors import (
     InvalidServerResultError,
@@ -67,9 +69,7 @@ _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
 class _Kept:
     """The cached state of a list. It is replaced when the list changes, so late answers go into the old one."""
 
-    answers: ExpiringCache[tuple[Any, ...]] = field(
-        default_factory=lambda: ExpiringCache[tuple[Any, ...]](capacity=_MAX_KEPT)
-    )
+    answers: ExpiringCache[Answered] = field(default_factory=lambda: ExpiringCache[Answered](capacity=_MAX_KEPT))
     """Search answers by query and limit."""
     listings: ExpiringCache[Listing[Any]] = field(default_factory=lambda: ExpiringCache[Listing[Any]](capacity=1))
     left_out: int = 0
@@ -90,6 +90,8 @@ class Answered:
     items: tuple[Any, ...]
     fallback: str | None = None
     """Why it was listed although it advertises search."""
+    is_unread: bool = False
+    """Whether the server says that it has not read all contents yet."""
 
 
 class Discovery:
@@ -159,7 +161,7 @@ class Discovery:
         require_request(query, limit)
         if self.mode == "search":
             try:
-                return Answered("search", await self._searched(query, limit))
+                return await self._searched(query, limit)
             except (InvalidServerResultError, ServerRefusedError) as error:
                 if not self._is_helped_by_listing(error):
                     raise
@@ -185,7 +187,7 @@ class Discovery:
         """Clear the cache because the list changed; a refused search is tried again."""
         self._kept = _Kept()
 
-    async def _searched(self, query: str, limit: int) -> tuple[Any, ...]:
+    async def _searched(self, query: str, limit: int) -> Answered:
         """Return the server's answer, or raise the error, which affects the next search."""
         kept, partition = self._kept, self._options.authorization()
         if kept.fault is not None and anyio.current_time() < kept.search_at:
@@ -211,10 +213,11 @@ class Discovery:
             except (InvalidServerResultError, ServerRefusedError) as error:
                 self._note_failed_search(error)
                 raise
-            found = tuple(self.primitive.by_key(*pages).values())[:limit]
+            is_unread = any(as_object(page.meta).get(UNREAD) is True for page in pages)
+            found = Answered("search", tuple(self.primitive.by_key(*pages).values())[:limit], is_unread=is_unread)
             ttl = min(page.ttl_ms for page in pages) / 1000
             scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
-            is_whole = len(found) == limit or pages[-1].next_cursor is None
+            is_whole = len(found.items) == limit or pages[-1].next_cursor is None
             if is_whole and sum(sizes) <= MAX_LIST_BYTES // _MAX_KEPT:  # else, a later page failed, or it is too large
                 kept.answers.put((query, limit), found, ttl_seconds=ttl, scope=scope, partition=partition)
         self._kept.fault, self._kept.failures = None, 0  # not of `kept`: search works, even if the list has changed

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from inspect import isawaitable
 from os import PathLike
 from pathlib import Path
+from types import NoneType
 from typing import Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -67,6 +68,11 @@ _REQUEST_SECONDS: Final = 5.0
 _MAX_REQUEST_BYTES: Final = 16 * 1024
 _PROBLEM_CHARS: Final = 200
 _STORE: Final = "the token store"
+
+NO_BROWSER: Final = (
+    "no browser could be opened; to sign in, open the address yourself in a browser on this machine, or on another one "
+    "that forwards the port in its redirect_uri to this machine (ssh -L)"
+)
 
 
 _logger = logging.getLogger(__name__)
@@ -148,7 +154,8 @@ class OAuth:
             registration if the authorization server accepts it.
 
     Raises:
-        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or `store` is no token store, such as a path.
+        LocalError: `client_metadata_url` is not an HTTPS URL with a path, or an argument is of the wrong type, such as
+            a path as `store`.
     """
 
     def __init__(
@@ -159,6 +166,10 @@ class OAuth:
         client: OAuthClientInformationFull | None = None,
         client_metadata_url: str | None = None,
     ) -> None:
+        require_kind("client_name", client_name, str, instead="a text")
+        instead = "an `mcp.shared.auth.OAuthClientInformationFull`"
+        require_kind("client", client, OAuthClientInformationFull, NoneType, instead=instead)
+        require_kind("client_metadata_url", client_metadata_url, str, NoneType, instead="an HTTPS URL with a path")
         if client_metadata_url is not None and not is_valid_client_metadata_url(client_metadata_url):
             raise LocalError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
         if store is not None and not callable(getattr(store, "load", None)):
@@ -525,8 +536,8 @@ class LoopbackRedirect:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listener.serve, answer)
                 shown = await in_daemon_thread(partial(self._show, authorization_url))
-                if isawaitable(shown):
-                    await shown
+                if (await shown if isawaitable(shown) else shown) is False:
+                    _logger.warning("%s: %s", NO_BROWSER, authorization_url)
         if not results:
             raise TimeoutError(f"nobody signed in within {number_of(self._seconds, 'second')}")
         if problem := results[0].get("error"):
@@ -543,13 +554,15 @@ async def loopback_redirect(
     """Listen on a loopback port of this machine for the browser's redirect after a sign-in.
 
     Args:
-        show: Shows the user the address for signing in. An ordinary function runs in a thread.
+        show: Shows the user the address for signing in. An ordinary function runs in a thread. If it returns `False`,
+            as `webbrowser.open` does on a machine without a browser, a warning with the address is logged.
         seconds: Timeout for the user to sign in.
         port: The port to listen on; by default any free port.
 
     Raises:
-        LocalError: `seconds` is not above 0.
+        LocalError: `seconds` is not above 0, or `show` is not a function.
     """
+    require_kind("show", show, Callable, instead="a function that shows the user the address it gets")
     require_seconds("seconds", seconds)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port) as listener:
         yield LoopbackRedirect(listener, show, seconds)

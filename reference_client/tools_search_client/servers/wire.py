@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.dispatcher import coerce_request_id
@@ -36,6 +36,7 @@ _MAX_WAITING: Final = 1000
 """Maximum number of calls to track while they await their answers."""
 
 
+@runtime_checkable
 class WireObserver(Protocol):
     """Observes every JSON-RPC message, and the end of the connection."""
 

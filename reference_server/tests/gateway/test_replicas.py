@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+import trustme
 from click.testing import CliRunner
 from mcp import Client
 from mcp_types import ToolListChangedNotification
@@ -46,17 +47,23 @@ class RedisServer:
     port: int
     folder: Path
     process: subprocess.Popen[bytes] | None = None
+    url: str = ""
+    tls: dict[str, str] = field(default_factory=dict[str, str])
+    """Its files, if it speaks TLS, by option."""
 
     @property
     def address(self) -> RedisAddress:
-        return RedisAddress(f"redis://127.0.0.1:{self.port}", CHANNEL)
+        return RedisAddress(self.url or f"redis://127.0.0.1:{self.port}", CHANNEL)
 
     @property
     def client(self) -> Any:
-        return Redis(port=self.port)
+        return Redis(port=self.port, ssl=bool(self.tls), ssl_ca_certs=self.tls.get("ca-cert-file"))
 
     def start(self) -> None:
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        ports = ("0", str(self.port)) if self.tls else (str(self.port), "0")
+        options = ["--port", ports[0], "--tls-port", ports[1], "--tls-auth-clients", "no"]
+        options += ["--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        options += [part for option, file in self.tls.items() for part in (f"--tls-{option}", file)]
         self.process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
         while not self.answers():
             assert self.process.poll() is None
@@ -165,6 +172,29 @@ async def test_a_change_that_one_replica_hears_of_reaches_the_list_and_the_subsc
     assert [message.about for message in news].count("server") == 1
     assert {message.sender for message in news if message.about == "audience"} == {message.sender for message in news}
     assert len(news) <= 5
+
+
+async def test_a_redis_with_a_certificate_of_a_private_authority_is_used_by_those_whose_address_names_the_authority(
+    replica: Any, redis: RedisServer, until: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "redis.pem")
+    own = str(tmp_path / "redis.pem")
+    redis.tls = {"ca-cert-file": str(tmp_path / "ca.pem"), "cert-file": own, "key-file": own}
+    redis.start()
+    with anyio.fail_after(SECONDS):
+        redis.url = f"rediss://localhost:{redis.port}"
+        async with replica() as distrusting:
+            await until(lambda: distrusting.connection == "down")
+        assert "certificate verify failed" in caplog.text
+        redis.url += f"?ssl_ca_certs={redis.tls['ca-cert-file']}"
+        async with replica() as hearing, replica() as deaf:
+            await until(lambda: hearing.connection == deaf.connection == "ready")
+            await deaf.names()
+            await hearing.grow("marmalade")
+            await until(lambda: deaf.told["modern"] > 0 and "growing__marmalade" in deaf.gateway.tools)
 
 
 async def test_what_happens_while_redis_is_missing_or_stuck_is_made_up_for_and_delays_nothing(

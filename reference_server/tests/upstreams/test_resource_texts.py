@@ -235,6 +235,25 @@ async def test_of_many_resources_the_first_are_read_and_the_others_found_by_thei
 
 
 @pytest.mark.parametrize("legacy", [True, False])
+async def test_a_search_that_goes_without_unread_texts_is_marked_until_they_are_read_and_the_log_says_so_once(
+    gateway_over: Any, caplog: pytest.LogCaptureFixture, has_started: None, legacy: bool
+) -> None:
+    told = "archive: searches go without the texts of its resources that are not read yet: raise --start-deadline"
+    resources, mark = [resource("bad:mute"), resource("good:1")], "io.github.tools-search/unread"
+    faults = {"bad:mute": "mute"}  # reading it takes a second
+    with anyio.fail_after(60):
+        async with gateway_over(
+            legacy=legacy, resources=resources, texts={"good:1": "zeppelins"}, faults=faults
+        ) as client:
+            early = await search_resources(client, "zeppelins")
+            assert (early.resources, early.meta and early.meta.get(mark)) == ([], True)
+            while mark in ((whole := await search_resources(client, "zeppelins")).meta or {}):  # noqa: ASYNC110 - as above
+                await anyio.sleep(0.02)
+    assert [resource.uri for resource in whole.resources] == ["gateway://archive/good:1"]
+    assert caplog.text.count(told) == 1
+
+
+@pytest.mark.parametrize("legacy", [True, False])
 async def test_a_server_that_takes_its_time_for_each_resource_is_asked_for_several_at_once(
     gateway_over: Any, legacy: bool
 ) -> None:

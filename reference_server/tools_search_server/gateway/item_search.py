@@ -130,13 +130,10 @@ class ItemSearch:
         if note is None:  # the first page
             self._gateway.searches.note_other_search(self._kind.member, query, is_empty=not hits)
         # Do not cache an incomplete answer, neither one from here nor one from a gateway behind this one.
-        own_ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms
+        is_complete = not absent and not (self._kind is RESOURCES and view.is_reading)
+        own_ttl_ms = self._caching.ttl_ms if is_complete else 0
         ttl_ms = int(min([own_ttl_ms, *(result.ttl_ms for result in found.values())]))
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
-
-    def _is_reading(self, view: View) -> bool:
-        texts = [seen.upstream.texts for seen in view.upstreams] if self._kind is RESOURCES else []
-        return any(text is not None and text.is_incomplete for text in texts)
 
     def settings(self) -> PrimitiveSettings:
         """Return the settings to advertise to the current caller."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
+from mcp_ext_search_primitives.types import RESOURCES, UNREAD
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
 from tools_search_hosts import own_name
 
@@ -125,8 +126,14 @@ class Endpoint:
         return await call_next(ctx)
 
     async def _describe_gateway(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
-        """Middleware that adds `instructions` to greetings, and the ids of gateways to a list for another gateway."""
+        """Middleware that adds what this gateway says about itself to results.
+
+        These are `instructions` in greetings, the ids of gateways in a list for another gateway, and a mark in a search
+        for resources whose texts are not all read yet.
+        """
         result = await call_next(ctx)
+        if ctx.method == RESOURCES.method and isinstance(result, dict) and self.views.current().is_reading:
+            return {**result, "_meta": {**result.get("_meta", {}), UNREAD: True}}
         is_greeting = ctx.method in prompts_and_resources.GREETINGS
         asks_for_ids = ctx.method == "tools/list" and GATEWAYS in ((ctx.params or {}).get("_meta") or {})
         if not isinstance(result, dict) or not (is_greeting or asks_for_ids):

@@ -97,6 +97,8 @@ class ResourceTexts:
         self._has_read = anyio.Event()
         """Set once everything has been read for the first time, or abandoned."""
         self._waited_for_until = -math.inf
+        self._is_reported = False
+        """Whether the log says that searches go without some of them."""
         self._server = server
         self._connection = connection
         self._updated: set[str] = set()
@@ -139,8 +141,12 @@ class ResourceTexts:
         Wait at most until `deadline`, or until a few seconds after it began if that is later.
         """
         if self.is_incomplete:
-            with anyio.CancelScope(deadline=max(deadline, self._waited_for_until)):
+            with anyio.CancelScope(deadline=max(deadline, self._waited_for_until)) as waiting:
                 await self._has_read.wait()
+            if waiting.cancelled_caught and not self._is_reported:
+                self._is_reported = True
+                text = "searches go without the texts of its resources that are not read yet: raise --start-deadline"
+                logger.warning("%s: %s, or search again later", self._server, text, extra={"server": self._server})
 
     async def keep_read(self, lists: Lists, watch: WatchedResources | None) -> None:
         """Read the listed resources, and again those that change, until cancelled.
