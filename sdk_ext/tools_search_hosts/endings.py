@@ -15,14 +15,7 @@ from typing import Final
 
 import anyio
 from mcp import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    REQUEST_TIMEOUT,
-    ErrorData,
-)
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT, ErrorData
 
 _BROKE_OFF: Final = re.compile(r"SSE stream (?:failed|ended)\b")
 _ENDED: Final = re.compile(rf"Connection closed\Z|{_BROKE_OFF.pattern}")

@@ -19,12 +19,7 @@ from clients import ToolListChanges, library, names, with_token
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import iter_pages, search_tools, server_settings
-from mcp_types import (
-    EmptyResult,
-    ResourceUpdatedNotification,
-    SubscribeRequest,
-    SubscribeRequestParams,
-)
+from mcp_types import EmptyResult, ResourceUpdatedNotification, SubscribeRequest, SubscribeRequestParams
 from tools_search_server.access.principals import (
     Principal,
     Throttle,

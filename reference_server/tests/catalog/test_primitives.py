@@ -13,12 +13,7 @@ from mcp import Client, MCPError
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_search_primitives.client import find, list_definitions, primitives_settings
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
-from mcp_types import (
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    TextContent,
-    TextResourceContents,
-)
+from mcp_types import PromptListChangedNotification, ResourceListChangedNotification, TextContent, TextResourceContents
 from tools_search_hosts import ConfigurationError
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog

@@ -13,12 +13,7 @@ from clients import ToolListChanges, call, names, server_entry, wait_for
 from mcp import Client
 from mcp.server.subscriptions import ResourceUpdated
 from mcp_ext_tools_search.client import iter_pages
-from mcp_types import (
-    EmptyResult,
-    ResourceUpdatedNotification,
-    SubscribeRequest,
-    SubscribeRequestParams,
-)
+from mcp_types import EmptyResult, ResourceUpdatedNotification, SubscribeRequest, SubscribeRequestParams
 
 pytestmark = pytest.mark.anyio
 

@@ -18,12 +18,7 @@ from tools_search_hosts.toolsets import EVERYTHING
 from tools_search_server.base.errors import unknown_tool
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.compat.always_available import AlwaysAvailable
-from tools_search_server.compat.definitions import (
-    CompatOptions,
-    ToolFailureError,
-    checked_arguments,
-    meta_tools,
-)
+from tools_search_server.compat.definitions import CompatOptions, ToolFailureError, checked_arguments, meta_tools
 from tools_search_server.compat.model_tools import ModelTools, not_for_models
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, LiteralString, NamedTuple
 
 from mcp_ext_tools_search.ranking.floor import terms, trimmed
-from mcp_ext_tools_search.ranking.language import (
-    is_character,
-    is_unspaced,
-    may_be_misspelled,
-    relatives,
-    stem,
-)
+from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, may_be_misspelled, relatives, stem
 from mcp_ext_tools_search.ranking.query import AS_WRITTEN, WRITTEN, read
 
 from tools_search_ranking.postgres.analysis import floor_key, slips
