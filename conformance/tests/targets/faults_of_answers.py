@@ -527,6 +527,9 @@ empty_titles_left_out = wrong_items(lambda tool: tool if tool.get("title") != ""
 plain_meta_left_out = wrong_items(
     lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if "/" in key}}
 )
+nested_hits_left_out = wrong_items(
+    lambda tool: json.loads(json.dumps(tool), object_hook=lambda members: without(members, EXTENSION_ID))
+)
 null_meta_left_out = wrong_items(
     lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if value is not None}}
 )

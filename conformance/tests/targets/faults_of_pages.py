@@ -247,6 +247,7 @@ def cursor_of_more_parts_honored(cursor: str) -> str:
 
 # Reads the number that a cursor begins with.
 cursor_after_zeros_honored = _cursor_read(lambda cursor: cursor.lstrip("0"))
+cursor_after_plus_honored = _cursor_read(lambda cursor: cursor.lstrip("+"))
 cursor_normalized = _cursor_read(lambda cursor: unicodedata.normalize("NFKC", cursor))
 cursor_read_up_to_nul = _cursor_read(lambda cursor: cursor.partition("\0")[0])
 # Reads cursors as parts of a URL, of a header, or of a text of its own.

@@ -99,6 +99,7 @@ _RICH: Final[JsonObject] = {
         "com.example/false": False,
         "com.example/null": None,
         "io.github.tools-search/tools-search.kept": {"group": "beside"},
+        "com.example/nested": {EXTENSION_ID: {"group": "inside"}},
     },
 }
 """A tool with content that is easily lost in transit: unusual characters, names and numbers; empty, long and deep

@@ -188,6 +188,8 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     yield f"{cursor}.AAAA", "with another dot-separated part"
     yield f"AAAA{cursor}", "with a prefix"
     yield f"0{cursor}", "with a leading zero"
+    yield f"+{cursor}", "with a plus sign before it"  # which many parsers of numbers accept, like a space
+    yield f" {cursor}", "with a space before it"
     yield f"{cursor}\u00e9", "with a non-ASCII letter appended"
     # Many base64 decoders accept both alphabets, and ignore padding and line breaks.
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
