@@ -152,20 +152,6 @@ async def test_while_the_gateway_starts_a_search_waits_for_the_texts_however_lon
             assert await found(client, "zeppelins") == ["good:1"]
 
 
-async def test_a_search_before_the_first_reading_has_ended_must_not_be_cached(
-    gateway_over: Any, has_started: None
-) -> None:
-    resources, texts = [resource("bad:mute"), resource("good:1")], {"good:1": "zeppelins"}
-    with anyio.fail_after(60):
-        async with gateway_over(resources=resources, texts=texts, faults=FAULTS) as client:
-            early = page = await search_resources(client, "zeppelins")
-            while page.ttl_ms == 0:  # a search is the only thing to look at
-                await anyio.sleep(0.02)
-                page = await search_resources(client, "zeppelins")
-    assert (early.resources, early.ttl_ms) == ([], 0)
-    assert [resource.uri for resource in page.resources] == ["gateway://archive/good:1"]
-
-
 async def test_a_hostile_resource_costs_little_memory_in_a_gateway_that_serves_on(
     servers: Any, configuration: Any, tmp_path: Path
 ) -> None:
@@ -235,21 +221,20 @@ async def test_of_many_resources_the_first_are_read_and_the_others_found_by_thei
 
 
 @pytest.mark.parametrize("legacy", [True, False])
-async def test_a_search_that_goes_without_unread_texts_is_marked_until_they_are_read_and_the_log_says_so_once(
+async def test_a_search_that_goes_without_unread_texts_is_marked_and_not_cached_and_the_log_says_so_once(
     gateway_over: Any, caplog: pytest.LogCaptureFixture, has_started: None, legacy: bool
 ) -> None:
     told = "archive: searches go without the texts of its resources that are not read yet: raise --start-deadline"
-    resources, mark = [resource("bad:mute"), resource("good:1")], "io.github.tools-search/unread"
-    faults = {"bad:mute": "mute"}  # reading it takes a second
+    resources, texts = [resource("bad:mute"), resource("good:1")], {"good:1": "zeppelins"}
+    mark = "io.github.tools-search/unread"
     with anyio.fail_after(60):
-        async with gateway_over(
-            legacy=legacy, resources=resources, texts={"good:1": "zeppelins"}, faults=faults
-        ) as client:
-            early = await search_resources(client, "zeppelins")
-            assert (early.resources, early.meta and early.meta.get(mark)) == ([], True)
-            while mark in ((whole := await search_resources(client, "zeppelins")).meta or {}):  # noqa: ASYNC110 - as above
+        async with gateway_over(legacy=legacy, resources=resources, texts=texts, faults=FAULTS) as client:
+            early = page = await search_resources(client, "zeppelins")
+            while mark in (page.meta or {}):  # a search is the only thing to look at
                 await anyio.sleep(0.02)
-    assert [resource.uri for resource in whole.resources] == ["gateway://archive/good:1"]
+                page = await search_resources(client, "zeppelins")
+    assert (early.resources, early.ttl_ms, (early.meta or {}).get(mark)) == ([], 0, True)
+    assert ([each.uri for each in page.resources], page.ttl_ms > 0) == (["gateway://archive/good:1"], True)
     assert caplog.text.count(told) == 1
 
 
