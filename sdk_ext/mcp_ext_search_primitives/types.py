@@ -12,10 +12,6 @@ from mcp_ext_tools_search.types import LeftOut, Primitive, SearchResult, SearchT
 from mcp_types import Prompt, Request, Resource, ResourceTemplate
 from pydantic import StrictBool
 
-UNREAD: Final = "io.github.tools-search/unread"
-"""Member of `_meta` in a result of `resources/search`: `true` if the server has yet to read contents that it searches.
-Only this project's gateway and client use it."""
-
 
 class PrimitiveSettings(ServerSettings):
     """A server's settings for the search of one kind of items (draft: Settings of Each Method)."""

@@ -28,6 +28,9 @@ CALL: Final = "tools/call"
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 """The `resultType` of a result that asks for more input."""
+UNREAD: Final = "io.github.tools-search/unread"
+"""Member of `_meta` by which this project's gateway tells its client that a search for resources went without texts
+that are not read yet. It is not part of the draft."""
 
 ASKING: Final = frozenset({"inputRequests", "requestState"})
 """Members of results that ask for input. They are meaningless in complete results."""

@@ -14,12 +14,12 @@ from typing import Any, Final, TypeAlias
 import anyio
 from mcp import Client
 from mcp_ext_search_primitives import PrimitivesServerSettings, ResourcesSettings
-from mcp_ext_search_primitives.types import UNREAD
 from mcp_ext_tools_search.client import read_pages
 from mcp_ext_tools_search.types import WHITE_SPACE, Primitive, ServerSettings
 from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts.json_values import as_object
+from tools_search_hosts.results import UNREAD
 
 from tools_search_client.errors import (
     InvalidServerResultError,

@@ -238,6 +238,17 @@ async def test_a_search_that_goes_without_unread_texts_is_marked_and_not_cached_
     assert caplog.text.count(told) == 1
 
 
+async def test_a_search_is_marked_if_texts_that_it_went_without_are_read_before_it_is_answered(
+    gateway_over: Any, has_started: None
+) -> None:
+    resources, texts = [resource("bad:mute"), resource("good:1")], {"good:1": "zeppelins"}
+    faults, settings = FAULTS | {"resources/search": "mute"}, {"resources": {}}  # it waits longer for a search
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts=texts, faults=faults, settings=settings) as client:
+            page = await search_resources(client, "zeppelins")
+    assert (page.resources, page.meta and page.meta.get("io.github.tools-search/unread")) == ([], True)
+
+
 @pytest.mark.parametrize("legacy", [True, False])
 async def test_a_server_that_takes_its_time_for_each_resource_is_asked_for_several_at_once(
     gateway_over: Any, legacy: bool

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -48,6 +49,9 @@ _ENTRIES_AT_ONCE: Final = 100
 
 _NO_TEXTS: Final[Mapping[str, str]] = {}
 
+FOUND_UNREAD: Final = ContextVar("FOUND_UNREAD", default=False)
+"""Whether the search in this request went without texts that are not read yet."""
+
 _MAX_MATCHED: Final = 10
 """Maximum number of matched members that an upstream can name for a hit."""
 
@@ -61,6 +65,8 @@ class _ServerItems:
     wire: Mapping[str, dict[str, Any]]
     """The entries as listed, by public key."""
     public_texts: Mapping[str, str]
+    is_unread: bool
+    """Whether texts are missing, because they were still being read for the first time."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,9 @@ class ItemSearch:
         if note is None:  # the first page
             self._gateway.searches.note_other_search(self._kind.member, query, is_empty=not hits)
         # Do not cache an incomplete answer, neither one from here nor one from a gateway behind this one.
-        is_complete = not absent and not (self._kind is RESOURCES and view.is_reading)
-        own_ttl_ms = self._caching.ttl_ms if is_complete else 0
+        is_unread = any(part.is_unread for part in catalog.parts)
+        FOUND_UNREAD.set(is_unread)
+        own_ttl_ms = 0 if absent or is_unread else self._caching.ttl_ms
         ttl_ms = int(min([own_ttl_ms, *(result.ttl_ms for result in found.values())]))
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
 
@@ -183,13 +190,13 @@ class ItemSearch:
         return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind, wire, self._ranker, texts, previous))
 
     async def _items_of(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _ServerItems:
-        texts = _NO_TEXTS
+        texts, is_unread = _NO_TEXTS, False
         if self._kind is RESOURCES and (reading := seen.upstream.texts) is not None:
             await reading.first_read(self._gateway.start_ends)
-            texts = reading.texts
+            texts, is_unread = reading.texts, reading.is_incomplete
         # Lists and texts stay the same objects until they change, so comparing them costs nothing.
         kept = self._of_server.get((seen.name, version))
-        if kept is not None and kept.entries is entries and kept.texts is texts:
+        if kept is not None and kept.entries is entries and kept.texts is texts and kept.is_unread is is_unread:
             return kept
         wire: dict[str, dict[str, Any]] = {}
         public_texts: dict[str, str] = {}
@@ -202,7 +209,7 @@ class ItemSearch:
                 wire[public] = item
                 if own in texts:
                     public_texts[public] = texts[own]
-        made = self._of_server[seen.name, version] = _ServerItems(entries, texts, wire, public_texts)
+        made = self._of_server[seen.name, version] = _ServerItems(entries, texts, wire, public_texts, is_unread)
         return made
 
     async def _found_by(

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
-from mcp_ext_search_primitives.types import RESOURCES, UNREAD
+from mcp_ext_search_primitives import RESOURCES
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
 from tools_search_hosts import own_name
+from tools_search_hosts.results import UNREAD
 
 from tools_search_server.access.principals import remember_caller
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.gateway import orientation, prompts_and_resources
 from tools_search_server.gateway.changes import LegacySessions, ViewNotifier
+from tools_search_server.gateway.item_search import FOUND_UNREAD
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch, destination
 from tools_search_server.gateway.views import Ctx, View
@@ -129,10 +131,10 @@ class Endpoint:
         """Middleware that adds what this gateway says about itself to results.
 
         These are `instructions` in greetings, the ids of gateways in a list for another gateway, and a mark in a search
-        for resources whose texts are not all read yet.
+        for resources that went without texts.
         """
         result = await call_next(ctx)
-        if ctx.method == RESOURCES.method and isinstance(result, dict) and self.views.current().is_reading:
+        if ctx.method == RESOURCES.method and isinstance(result, dict) and FOUND_UNREAD.get():
             return {**result, "_meta": {**result.get("_meta", {}), UNREAD: True}}
         is_greeting = ctx.method in prompts_and_resources.GREETINGS
         asks_for_ids = ctx.method == "tools/list" and GATEWAYS in ((ctx.params or {}).get("_meta") or {})

@@ -107,12 +107,6 @@ class View:
         return None if None in counts else len(self.tools) + sum(count or 0 for count in counts)
 
     @property
-    def is_reading(self) -> bool:
-        """Whether a server's resources are still being read for the first time."""
-        readings = [seen.upstream.texts for seen in self.upstreams if seen.rule.shows_more]
-        return any(texts is not None and texts.is_incomplete for texts in readings)
-
-    @property
     def contents(self) -> object:
         """A value that compares equal as long as lists and definitions are unchanged."""
         return self.tools, [(delegate, delegate.changes) for _, delegate in self.delegated]
