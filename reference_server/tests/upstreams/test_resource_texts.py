@@ -242,7 +242,8 @@ async def test_a_search_is_marked_if_texts_that_it_went_without_are_read_before_
     gateway_over: Any, has_started: None
 ) -> None:
     resources, texts = [resource("bad:mute"), resource("good:1")], {"good:1": "zeppelins"}
-    faults, settings = FAULTS | {"resources/search": "mute"}, {"resources": {}}  # it waits longer for a search
+    faults = FAULTS | {"resources/search": "mute"}  # it waits longer for a search
+    settings: dict[str, Any] = {"resources": {}}
     with anyio.fail_after(60):
         async with gateway_over(resources=resources, texts=texts, faults=faults, settings=settings) as client:
             page = await search_resources(client, "zeppelins")
