@@ -262,6 +262,7 @@ class SharedIndex:
             update.set_result(await self._write_missing())
         except Exception as error:  # of every search that waits for it
             update.set_exception(error)
+            update.exception()  # all of them may have given up, which is no reason to report it on standard error
         finally:
             self._update = None
             if not update.done():  # the gateway stops
