@@ -26,6 +26,8 @@ DOCUMENTS = sorted(
 GUIDES = sorted((FOLDER / "guides").glob("*.md"))
 LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )(?!https?:)([^)#\s]*)(#[^)\s]*)?", re.MULTILINE)
 NAMED_MODULE = re.compile(r"`[^`\n]*?((?:[\w-]+/)+\w+\.py)\b")
+NAME_IN_MODULE = re.compile(r"`([\w.]+)` in \[[^]]*\]\(([^)#]+\.py)\)")
+MODULE_WITH_NAME = re.compile(r"\[[^]]*\]\(([^)#]+\.py)\),? `([\w.]+)`")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -43,6 +45,22 @@ def test_every_module_that_a_document_names_by_its_path_is_there():
     named = [(path, name) for path in DOCUMENTS for name in NAMED_MODULE.findall(path.read_text(encoding="utf-8"))]
     assert len(named) > 40
     missing = [(path.name, name) for path, name in named if not any(each.endswith(f"/{name}") for each in modules)]
+    assert missing == []
+
+
+def test_every_name_that_a_document_finds_in_a_linked_module_is_there():
+    named = list[tuple[Path, str, str]]()
+    for document in DOCUMENTS:
+        text = " ".join(document.read_text(encoding="utf-8").split())
+        pairs = NAME_IN_MODULE.findall(text) + [(name, module) for module, name in MODULE_WITH_NAME.findall(text)]
+        named += [(document.parent / module, name, part) for name, module in pairs for part in name.split(".")]
+    assert len(named) > 20
+    defined = r"^\s*(?:async def|def|class) {0}\b|^\s*(?:self\.)?{0}\b.* = "
+    missing = [
+        (path.name, name)
+        for path, name, part in named
+        if not re.search(defined.format(part), path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
     assert missing == []
 
 
