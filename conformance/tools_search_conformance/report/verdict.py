@@ -88,9 +88,8 @@ def problems_of(run: Run) -> list[JsonObject]:
         problems.append({"check": check, "status": worst, "base": base, "cells": cells, "consequences": following})
 
     def place(problem: JsonObject) -> tuple[int, int, int]:
-        return (
-            PROBLEMS.index(problem["status"]), -len(problem["consequences"]), place_in_order(problem["check"])
-        )  # fmt: skip
+        kind = PROBLEMS.index(problem["status"])
+        return kind, -len(problem["consequences"]), place_in_order(problem["check"])
 
     return sorted(problems, key=place)
 

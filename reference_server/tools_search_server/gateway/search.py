@@ -185,18 +185,8 @@ class GatewaySearch:
         Raises:
             MCPError: -32603, a server that this page requires did not answer.
         """
-        view = self.views.current()
-        is_complete, their_ttl_ms = True, math.inf
-        if self.shared is not None:
-            hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
-            if (now := self.views.current()) is not view:  # the tools of the earlier view may have left the index
-                view = now
-                hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
-                is_complete = is_complete and view is self.views.current()
-        else:
-            everything = self.gateway.pages
-            snapshot, visible = everything.snapshot(ctx.protocol_version), view.pages.names_in(everything)
-            hits = await self._indexes.rank(snapshot, query, visible)
+        view, hits, is_complete = await self._indexed(query, ctx.protocol_version)
+        their_ttl_ms = math.inf
         tools: Mapping[str, dict[str, Any]] = view.pages.wire(ctx.protocol_version)
         not_indexed: Mapping[str, ExposedTool] = {}
         absent = ""
@@ -226,6 +216,20 @@ class GatewaySearch:
         # An incomplete answer must not be cached, neither one from here nor one from a gateway behind this one.
         ttl_ms = int(min(self.caching.ttl_ms, their_ttl_ms)) if is_complete else 0
         return Answer(hits, tools, ttl_ms, self.caching.scope, absent), not_indexed
+
+    async def _indexed(self, query: str, protocol_version: str) -> tuple[View, Sequence[Hit], bool]:
+        """Return the caller's view, its indexed tools that match, and whether the index has all tools of the view."""
+        view = self.views.current()
+        if self.shared is None:
+            everything = self.gateway.pages
+            snapshot, visible = everything.snapshot(protocol_version), view.pages.names_in(everything)
+            return view, await self._indexes.rank(snapshot, query, visible), True
+        hits, is_complete = await self.shared.rank(view, query, protocol_version)
+        if (now := self.views.current()) is not view:  # the tools of the earlier view may have left the index
+            view = now
+            hits, is_complete = await self.shared.rank(view, query, protocol_version)
+            is_complete = is_complete and view is self.views.current()
+        return view, hits, is_complete
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _DelegatedResult:
         """Search one upstream, and also look for tools that match only by their public names, which it does not know.
