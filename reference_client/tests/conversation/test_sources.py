@@ -537,6 +537,32 @@ async def test_a_found_tool_that_its_searched_server_no_longer_has_after_a_chang
         assert session.state.offer().notices == ()
 
 
+async def test_a_found_tool_that_its_searched_server_has_again_after_a_change_is_back_with_the_next_turn(
+    talk_to: Open, liar: Any, era: str
+):
+    async with talk_to(ServerEntry("one", liar(era=era, fault="call-toggles").target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        await session.call("one__make_beta")
+        await session.state.begin_turn()
+        assert session.state.offer().notices == (
+            "These tools are no longer offered; do not call them: one__make_alpha.",
+        )
+        await session.call("one__make_beta")
+        assert (await session.state.begin_turn()).changed == ()
+        assert session.state.offer().notices == ("These tools are offered again: one__make_alpha.",)
+        assert await session.forward("one__make_alpha")
+
+
+async def test_a_repeated_search_that_finds_fewer_tools_is_not_called_a_repetition(talk_to: Open, liar: Any, era: str):
+    async with talk_to(ServerEntry("one", liar(era=era, fault="call-loses", tools=1).target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        await session.call("one__make_alpha")
+        assert "asked before" not in (await session.search(query="alpha")).text
+        assert "asked before" in (await session.search(query="alpha")).text
+
+
 async def test_a_found_tool_that_its_searched_server_has_altered_after_a_change_is_reported_as_changed(
     talk_to: Open, liar: Any, era: str
 ):

@@ -241,20 +241,22 @@ class LoadedTools:
         return tuple(dict.fromkeys((*added, *back, *outdated)))
 
     async def check_searched(self) -> None:
-        """Look up the tools on the list whose servers are searched, and note which are gone or have changed.
+        """Look up the tools on the list whose servers are searched, and note which are gone, back, or have changed.
 
-        This is free unless the server has announced a change or was reconnected. A tool whose server fails stays.
+        This is free unless the server has announced a change or was reconnected, except for tools that are gone, which
+        are asked for each time. A tool whose server fails stays.
         """
         state, catalog = self.state, self.state.catalog
         tools = [
             definition.tool
             for name, definition in state.definitions.items()
-            if definition.tool is not None and name not in state.gone | state.unconfirmed
+            if definition.tool is not None and name not in state.unconfirmed
         ]
         searched = [tool for tool in tools if tool.server in catalog.unlisted]
         now, unconfirmed = await self.offered.still_offered(searched)
         if state.catalog is not catalog:
             return  # another turn began meanwhile
+        state.gone.difference_update(now)
         state.gone.update(tool.name for tool in searched if tool.name not in now and tool.name not in unconfirmed)
         for tool in now.values():
             self._follow(tool)

@@ -126,7 +126,7 @@ class SavedConversation(SavedText):
     toolset: Toolset | None
     catalog: str
     """A digest of the catalog."""
-    answered: list[SearchRequest]
+    answered: list[tuple[SearchRequest, tuple[str, ...]]]
     searches: Count
     search_tokens: Count
     prefix: Count

@@ -82,9 +82,10 @@ async def search_tools(
         finding = await offered.by_query(request.query, servers)
     else:
         finding = await offered.by_server(request.server or "")
-    is_repeated = request in state.answered and not finding.failed
+    answer = request, tuple(sorted(tool.name for tool in finding.tools))
+    is_repeated = answer in state.answered and not finding.failed
     if not finding.failed:  # a failed server might answer next time
-        state.answered.add(request)
+        state.answered.add(answer)
     known = {tool.name for tool in finding.tools if loaded.has(tool)}
     texts = _described(finding.tools, request.detail, known)
     within_budget: Sequence[FoundTool] = finding.tools

@@ -121,7 +121,7 @@ class ConversationState:
     most: int | None = None
     """The most definitions to send at once; `None` means no limit."""
     answered: set[Hashable] = field(default_factory=set[Hashable])
-    """Searches answered since the searchable tools last changed; repeating one finds the same tools."""
+    """Searches answered since the searchable tools last changed, each with the names of the tools that it found."""
 
     searches: int = 0
     """Number of searches made in this conversation."""
