@@ -155,6 +155,18 @@ async def test_an_exact_name_is_found_on_servers_that_were_never_listed_whatever
         assert (await session.search(query="make_zeta")).loaded[0].endswith("__make_zeta")
 
 
+async def test_a_bare_name_means_the_tools_of_listed_and_of_searched_servers(talk_to: Open, liar: Any):
+    searched = liar()
+    entries = ServerEntry("listed", liar(place="nowhere").target), ServerEntry("searched", searched.target)
+    async with talk_to(*entries) as session:
+        await session.state.begin_turn()
+        reply = await session.search(tool_names=["make_alpha"])
+        assert reply.loaded == ("listed__make_alpha", "searched__make_alpha")
+        asked = len(searched.asked())
+        assert (await session.search(tool_names=["listed__make_beta", "listed:make_gamma"])).loaded
+        assert len(searched.asked()) == asked  # a full name needs no search
+
+
 async def test_an_unknown_name_is_answered_with_the_closest_of_servers_that_were_never_listed(talk_to: Open, liar: Any):
     hidden = Toolset("most", {"one": Rule(frozenset({"make_beta"}), excludes=True)})
     async with talk_to(ServerEntry("one", liar(tools=3).target)) as session:

@@ -249,9 +249,17 @@ class OfferedTools:
     async def by_names(self, names: Sequence[str], servers: Collection[str] | None) -> Finding:
         """Return the tools that `names` refer to, in that order; a bare name shared by several tools refers to all."""
         answers = {name: SourceAnswer(tuple(self.known.named(name, servers))) for name in names}
-        unknown = [name for name, answer in answers.items() if not answer.tools]
+        # Never-listed servers can have further tools with a bare name.
+        unknown = [
+            name
+            for name, answer in answers.items()
+            if all(name == tool.tool.name != tool.name for tool in answer.tools)
+        ]
         looked_up = await in_parallel(lambda name: self._looked_up(name, servers), unknown)
-        answers |= dict(zip(unknown, looked_up, strict=True))
+        answers |= {
+            name: replace(answer, tools=(*answers[name].tools, *answer.tools))
+            for name, answer in zip(unknown, looked_up, strict=True)
+        }
         found: list[FoundTool] = []
         missing: list[str] = []
         closest: dict[str, None] = {}
