@@ -67,6 +67,13 @@ class Session:
         assert isinstance(part, TextContent)
         return part.text
 
+    async def call_that_changes(self, name: str) -> None:
+        """Call a tool, and return when it is known that the call has changed the tools of its server."""
+        before = self.federation.changes
+        await self.call(name)
+        while self.federation.changes == before:  # noqa: ASYNC110 - a notification sets no event
+            await anyio.sleep(0.01)
+
 
 Open = Callable[..., AbstractAsyncContextManager[Session]]
 
@@ -525,6 +532,35 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
         await session.state.begin_turn()
         assert len(server.asked("tools/list")) == 2
         assert session.names == ["search_tools", "one__make_alpha"]
+
+
+async def test_a_search_finds_what_a_call_of_the_same_turn_added_and_not_what_it_removed(
+    talk_to: Open, liar: Any, era: str
+):
+    server = liar(era=era, place="nowhere", fault="call-toggles")
+    async with talk_to(ServerEntry("one", server.target)) as session:
+        await session.state.begin_turn()
+        await session.search(tool_names=["make_beta"])
+        for loaded in ((), ("one__make_alpha",)):
+            await session.call_that_changes("one__make_beta")
+            assert (await session.search(query="alpha")).loaded == loaded
+        asked = len(server.asked())
+        await session.search(query="gamma")
+        assert len(server.asked()) == asked  # nothing has changed since
+
+
+async def test_a_tool_of_a_server_that_is_not_deferred_can_be_called_in_the_turn_that_adds_it(
+    talk_to: Open, liar: Any, era: str
+):
+    server = liar(era=era, place="nowhere", fault="call-toggles")
+    async with talk_to(ServerEntry("one", server.target), defer_all=False) as session:
+        await session.state.begin_turn()
+        await session.call_that_changes("one__make_beta")
+        await session.state.begin_turn()
+        session.state.start_over()
+        assert "one__make_alpha" not in session.names
+        await session.call_that_changes("one__make_beta")
+        assert "make_alpha" in await session.call("one__make_alpha")
 
 
 async def test_a_found_tool_that_its_searched_server_no_longer_has_after_a_change_is_gone_with_the_next_turn(

@@ -117,6 +117,14 @@ class ToolSource(Protocol):
         """Return what is currently offered under `toolset`. Called before every turn, so repeating it must be cheap."""
         ...
 
+    def changes(self) -> int:
+        """Return how many changes of what is offered are known, without asking a server.
+
+        If there are more than at the last survey, a conversation surveys again before it answers its model's next
+        search, or call of a tool that is not loaded.
+        """
+        return 0
+
     def has(self, server: str, /) -> bool:
         """Return whether a server of the last survey is still there, without asking it.
 

@@ -138,6 +138,8 @@ class Conversation:
         definition.
         """
         self.statistics: Final = self._state.statistics
+        self._changes = 0
+        """How many changes the source knew of at the last survey."""
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -186,7 +188,7 @@ class Conversation:
         toolset = self._chosen(toolset)
         self._state.called.clear()  # from now on, they can make room for others
         self._state.counted.clear()
-        self._loaded.learn(await self._source.survey(toolset), toolset)
+        await self._survey(toolset)
         await self._loaded.check_searched()
         failed = self._failed()
         loaded: list[str] = []
@@ -209,10 +211,15 @@ class Conversation:
         Returns:
             The same as `TurnStart.changed`.
         """
-        toolset = self._state.toolset or EVERYTHING
-        self._loaded.learn(await self._source.survey(toolset), toolset)
+        await self._survey(self._state.toolset or EVERYTHING)
         await self._loaded.check_searched()
         return self._take_changes()
+
+    async def _survey(self, toolset: Toolset) -> None:
+        """Update to what the servers offer now."""
+        changes = self._source.changes()
+        self._loaded.learn(await self._source.survey(toolset), toolset)
+        self._changes = changes
 
     def save(self) -> str:
         """Return the conversation as JSON, for `restore`. You can call it at any time, even while calls are open.
@@ -305,10 +312,14 @@ class Conversation:
         if call.problem is not None:
             return Reply(call, f"Error: {call.problem}", is_error=True)
         self._loaded.drop_removed()
+        definition = self._loaded.meant(call.name)
+        is_loaded = call.name in self._synthetic or (definition is not None and definition.tool is not None)
+        if self._state.toolset is not None and not is_loaded and self._source.changes() > self._changes:
+            await self._survey(self._state.toolset)  # an earlier call of this turn can have added what it needs
+            definition = self._loaded.meant(call.name)
         # First, because the host's tools take precedence over servers' tools with the same names.
         if call.name == self.search_name or call.name in self._synthetic:
             return await self._answered(call)
-        definition = self._loaded.meant(call.name)
         if definition is None or (tool := definition.tool) is None:
             return Reply(call, self._refusal(call.name), is_error=True)
         definition, failed = await self._loaded.confirmed(definition)

@@ -168,6 +168,10 @@ class FederationSource:
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
 
+    def changes(self) -> int:
+        """Return how many changes the federation's servers have announced."""
+        return self.federation.changes
+
     def has(self, server: str, /) -> bool:
         """Return whether the federation still has a server, and not another one with its name."""
         return server in self._surveyed and self.federation.supervised.get(server) is self._surveyed[server]

@@ -218,6 +218,8 @@ class Federation:
         stated = configuration.tool_discovery
         self.configuration = replace(configuration, servers=())
         """The current servers (see `add` and `remove`), and the settings for all of them."""
+        self.changes = 0
+        """How often a server has announced a change, or `forget` was called."""
         self.ranker: Final = options.connection.discovery.ranker or ranker_of(stated)
         """The local ranker."""
         self.reranking: Final = options.reranking
@@ -268,7 +270,7 @@ class Federation:
         require_times(entry, "start_seconds", "call_seconds")
         if entry.name in self.supervised:
             raise LocalError(f"a server named {entry.name!r} already exists; remove it first")
-        options, drop = self._options.of(entry), partial(self._drop, entry.name)
+        options, drop = self._options.of(entry), partial(self._note_change, entry.name)
         if isinstance(entry, ConnectedServer):
             server: SupervisedServer | HostConnection = HostConnection(entry, options, on_change=drop)
             same = list[str]()
@@ -660,6 +662,7 @@ class Federation:
 
     def forget(self) -> None:
         """Discard everything cached for all servers, so that the next requests go to the servers."""
+        self.changes += 1
         self._known.clear()
         for name, server in self.supervised.items():
             self._fanout.drop(name)
@@ -734,6 +737,10 @@ class Federation:
                 self._known[tool.name] = (tool, connection)
         for name in list(self._known)[:-_MAX_KNOWN]:
             del self._known[name]
+
+    def _note_change(self, server: str) -> None:
+        self.changes += 1
+        self._drop(server)
 
     def _drop(self, server: str) -> None:
         """Discard what was cached for one server, because its tools changed."""
