@@ -383,6 +383,14 @@ async def test_a_delegate_that_raises_costs_no_turn_and_is_told_to_the_host(
     assert "the delegate failed" in caplog.text
 
 
+async def test_a_delegate_that_returns_a_text_instead_of_queries_is_told_to_the_host(start: Start):
+    async def delegate(text: str) -> str:
+        return text
+
+    begun = await start(delegate=delegate).state.begin_turn("what is the weather")
+    assert (begun.loaded, str(begun.fault)) == ((), "`delegate` returned a text, but must return a list of queries")
+
+
 async def test_a_tool_of_the_host_that_raises_costs_no_turn_and_the_model_reads_nothing_of_it(
     caplog: pytest.LogCaptureFixture,
 ):

@@ -21,7 +21,7 @@ from tools_search_ranking import never_silent
 from tools_search_client.conversation.catalog import MAX_BROWSED, Catalog, ServerOffer, SourceAnswer, ToolSource
 from tools_search_client.conversation.messages import TokenCounts
 from tools_search_client.conversation.state import ConversationState
-from tools_search_client.errors import Failure, RerankingError
+from tools_search_client.errors import Failure, LocalError, RerankingError
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.fanout import in_parallel
 from tools_search_client.found import FoundTool
@@ -305,7 +305,10 @@ class OfferedTools:
         fault: Exception | None = None
         try:
             if delegate is not None:
-                searches += [(query, None) for query in await delegate(text)]
+                queries = await delegate(text)
+                if isinstance(queries, str):  # to Python, a sequence of its letters
+                    raise LocalError("`delegate` returned a text, but must return a list of queries")
+                searches += [(query, None) for query in queries]
         except Exception as error:  # the host's own code, such as another model: its errors must not end the turn
             _logger.exception("the delegate failed")
             fault = error
