@@ -162,6 +162,12 @@ async def test_the_best_tool_is_loaded_although_it_is_as_large_as_several_others
     assert (await search(await talk(tools), query="invoice")).loaded == ("s__invoice_0",)
 
 
+@pytest.mark.parametrize(("number", "length"), [(12, 160), (14, 120), (17, 60)])
+async def test_the_first_search_of_a_small_catalog_loads_its_best_tool(number: int, length: int):
+    conversation = await talk(about_invoices(*[length] * number))
+    assert (await search(conversation, query="change an invoice")).loaded == ("s__invoice_0",)
+
+
 async def test_where_the_definition_is_sent_anyway_an_answer_has_one_sentence_for_each_tool():
     made = tool(0, ["invoice"])
     made.description = "Change an invoice. It must not be paid.\n\nSee also the manual."

@@ -3,7 +3,7 @@
 The budget is `max_search_tokens` if set. Otherwise, a conversation's first searches by query together cost no more than
 listing everything, if deferring can pay off at all: with a few small tools, the definition of `search_tools` alone is
 as long as theirs. The first search can spend half of the budget, and each later one an even share of the rest. The best
-tool is loaded if it fits in the whole budget.
+tool is loaded if it fits in the whole budget, to which a first search may add the margin.
 """
 
 from __future__ import annotations
@@ -84,5 +84,7 @@ def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     if deferred <= 0 or listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:
         return None, None  # deferring cannot pay off
     used = tokens.of([*search, *of_servers]) + state.search_tokens
-    left = max(0, int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said))
-    return left, left // (2 if not state.searches else coming)
+    left = int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said)
+    if not state.searches:  # a first search that loads nothing helps nobody: its best tool may use the margin
+        return left + int((1 - _SHARE) * listed), max(0, left) // 2
+    return max(0, left), max(0, left) // coming
