@@ -224,6 +224,15 @@ def test_tools_of_any_size_are_written_and_found(connection: Any):
         assert_alike(index.search(query), readable.search(query))
 
 
+def test_tools_whose_names_have_thousands_of_words_are_found_before_the_time_limit(connection: Any):
+    names = [" ".join(f"w{place}" for place in range(start, start + 4_000)) for start in range(5)]
+    tools = [Tool(name=name, input_schema={"type": "object"}) for name in names]
+    import_catalog(connection, "catalog", entries(tools))
+    index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker(in_english))(tools)
+    for query in ("w3", "w110 w115", names[0][:1_000]):
+        assert_alike(index.search(query), readable.search(query))
+
+
 def test_an_answer_is_stored_as_it_is_written_whatever_its_white_space(connection: Any):
     answer = json.dumps({"content": [{"type": "text", "text": "a\\b\n"}]}, indent="\t").replace("\n", "\r\n")
     definition = {"name": "one", "inputSchema": {"type": "object"}}

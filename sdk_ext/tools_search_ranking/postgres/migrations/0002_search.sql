@@ -381,18 +381,18 @@ begin
         where (bm25 + case when named_idf > 0 then 3 else 0 end) * share >= coalesce((
             select 0.999 * bm25 * share from scored order by 1 desc offset most_known - 1 limit 1 -- includes all ties
         ), 0)
-    ), name_stem as (
-        select tool, id from (
+    ), name_stem as ( -- with its tools: the planner would compare the words of all names with each other in a join
+        select id, array_agg(tool) as tools from (
             select tool, unnest(terms) as id, unnest(uses) as used from known where named_idf > 0
-        ) own where used & 64 > 0
-    ), stem_idf as (
-        select stem.id, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
-        from (select distinct id from name_stem) stem, lateral (
-            select own.tools from term, tools_having(term, visible) own
-            where term.generation = g and term.id = stem.id limit 1 -- makes the planner use the index
-        ) has
+        ) own where used & 64 > 0 group by id
     ), name_idf as (
-        select tool, sum(idf) as idf from name_stem join stem_idf using (id) group by tool
+        select tool, sum(idf) as idf from (
+            select unnest(stem.tools) as tool, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
+            from name_stem stem, lateral (
+                select own.tools from term, tools_having(term, visible) own
+                where term.generation = g and term.id = stem.id limit 1 -- makes the planner use the index
+            ) has
+        ) own group by tool
     ), total as (
         select tool, name, members, (bm25 + 3 * least(named_idf / coalesce(name_idf.idf, 1), 1)) * share as score
         from known left join name_idf using (tool)
