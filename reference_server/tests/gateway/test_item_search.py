@@ -601,3 +601,27 @@ async def test_what_a_lazy_server_says_is_found_while_it_is_idle_and_after_the_g
                     await until(lambda program=program: program.health()["idle"] == 1)
                 assert f"gateway://shelf/{uri}" in await found()
                 program.on_stop()
+
+
+@EVERY_ERA
+async def test_that_a_gateway_behind_this_one_went_without_unread_texts_is_passed_on(
+    archive: Any, configuration: Any, tmp_path: Path, mode: str
+) -> None:
+    inner = tmp_path / "inner.json"
+    shelf = {"resources": [{"uri": "book:mute", "name": "ulysses"}], "faults": {"book:mute": "mute"}}
+    inner.write_text(json.dumps({"mcpServers": {"shelf": archive("shelf", shelf)}}))
+    arguments = ["-m", "tools_search_server", "--config", str(inner), "--search", "contents", "--start-deadline", "0"]
+    file = configuration(inner={"command": sys.executable, "args": arguments})
+    program = gateway_program(file, Limits(), GatewayOptions(20, 20, searched=frozenset({"contents"})))
+    mark = "io.github.tools-search/unread"
+    with anyio.fail_after(60):
+        async with program.lifespan(), Client(program.server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+
+            async def is_marked() -> bool:
+                return mark in ((await search_resources(client, "ulysses")).meta or {})
+
+            while not await is_marked():  # noqa: ASYNC110 - until the inner one has started
+                await anyio.sleep(0.02)
+            while await is_marked():  # noqa: ASYNC110 - until it has given up reading
+                await anyio.sleep(0.02)
+            program.on_stop()

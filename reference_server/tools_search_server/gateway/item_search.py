@@ -90,6 +90,8 @@ class _Found:
     """The definitions of unlisted items, by public key."""
     ttl_ms: float = math.inf
     """How long the results can be cached."""
+    is_unread: bool = False
+    """Whether the upstream went without texts that it has not read yet."""
 
 
 class ItemSearch:
@@ -137,7 +139,7 @@ class ItemSearch:
             self._gateway.searches.note_other_search(self._kind.member, query, is_empty=not hits)
         # Do not cache an incomplete answer, neither one from here nor one from a gateway behind this one.
         is_unread = any(part.is_unread for part in catalog.parts)
-        FOUND_UNREAD.set(is_unread)
+        FOUND_UNREAD.set(is_unread or any(result.is_unread for result in found.values()))
         own_ttl_ms = 0 if absent or is_unread else self._caching.ttl_ms
         ttl_ms = int(min([own_ttl_ms, *(result.ttl_ms for result in found.values())]))
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
@@ -218,7 +220,7 @@ class ItemSearch:
         found = _Found()
         may_be_unlisted = self._kind is RESOURCES and seen.upstream.searches.unlisted
         hits = await search.search(query)
-        entries, found.ttl_ms = [*hits.entries], hits.ttl_ms
+        entries, found.ttl_ms, found.is_unread = [*hits.entries], hits.ttl_ms, hits.is_unread
         named = split_uri(trimmed(query), [seen.name])
         if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
             # The upstream does not know the public form of its URI.

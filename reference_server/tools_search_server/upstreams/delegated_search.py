@@ -24,6 +24,8 @@ from mcp_ext_tools_search.types import TOOLS, ServerSettings, cache_hints, publi
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
 from tools_search_hosts.counts import number_of
+from tools_search_hosts.json_values import as_object
+from tools_search_hosts.results import UNREAD
 
 from tools_search_server.base.redaction import quoted
 from tools_search_server.upstreams.listing import Kind, ListingError, entries_of, usable_entries
@@ -76,6 +78,9 @@ class UpstreamHits(NamedTuple):
 
     ttl_ms: float
     """How long the server allows to cache them."""
+
+    is_unread: bool
+    """Whether the server, a gateway, went without texts that it has not read yet."""
 
 
 class Bounds:
@@ -143,19 +148,20 @@ class UpstreamSearch:
         """
         # By key, because a server may repeat a hit on a later page.
         found: dict[str, Any] = {}
-        ttl_ms = math.inf
+        ttl_ms, is_unread = math.inf, False
 
         async def read_page(cursor: str | None) -> str | None:
-            nonlocal ttl_ms
+            nonlocal ttl_ms, is_unread
             page = await self._search_page(query, self._limit, cursor)
             if is_modern(self._client):
                 ttl_ms = min(ttl_ms, cache_hints(page)[0])
+            is_unread |= as_object(page.get("_meta")).get(UNREAD) is True
             found.update({key: entry for key, entry in (await self._usable(page)).items() if key not in found})
             following = page.get("nextCursor")
             return following if isinstance(following, str) and len(found) < _MAX_HITS else None
 
         await self._searched(lambda: follow_cursors(read_page, _MAX_SEARCH_PAGES))
-        return UpstreamHits(list(found.values())[:_MAX_HITS], ttl_ms)
+        return UpstreamHits(list(found.values())[:_MAX_HITS], ttl_ms, is_unread)
 
     async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
         params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
