@@ -155,6 +155,20 @@ Examples:
   tools-search-server reindex --database postgres://host/db"""
 
 
+_LOGGED: Final = """
+    select current_database() where current_setting('log_parameter_max_length') <> '0' and not exists (
+        select from pg_db_role_setting join pg_database on pg_database.oid = setdatabase
+        where datname = current_database() and 'log_parameter_max_length=0' = any (setconfig)
+    )
+"""
+
+
+def _tell_what_is_logged(connection: Connection) -> None:
+    for (database,) in connection.execute(_LOGGED).fetchall():
+        advice = f'have a superuser run `alter database "{database}" set log_parameter_max_length = 0`'
+        click.echo(f"PostgreSQL may write queries to its log: {advice}", err=True)
+
+
 _name_option = click.option("--name", callback=printable_name, metavar="NAME", default=DEFAULT_NAME, show_default=True,
                             help="Name of the catalog.")  # fmt: skip
 
@@ -186,6 +200,7 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
         for role in readers:
             connection.execute("select tools_search.allow(%s::name, %s)", [role, name])
         click.echo(f"The catalog {name!r} has {number_of(written, 'tool')}")
+        _tell_what_is_logged(connection)
 
 
 @click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
@@ -227,6 +242,7 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
             "from tools_search.audience where audience.generation = generation.id) "
             "from tools_search.catalog join tools_search.generation on generation.id = catalog.generation order by name"
         ).fetchall()
+        _tell_what_is_logged(connection)
         (size,) = connection.execute("select pg_database_size(current_database())").fetchone() or (0,)
     catalogs = [
         {"name": own, "tools": tools, "revision": revision, "made": made.isoformat(), "current": analysis == ANALYSIS}
