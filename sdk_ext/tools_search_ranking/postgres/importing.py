@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,7 +42,7 @@ from tools_search_ranking.postgres.copying import (
     integers,
     texts,
 )
-from tools_search_ranking.postgres.schema import MEMORY, WITHOUT_TIME_LIMITS, Connection
+from tools_search_ranking.postgres.schema import MEMORY, NOT_TEXT, WITHOUT_TIME_LIMITS, Connection
 
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
@@ -54,9 +53,6 @@ _FEW: Final = 8
 
 The order of levels matters only for terms with more postings than a search reads. With so few in each block, a term has
 less than that in up to a million tools."""
-
-_NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-"""Unlike names and definitions, groups and answers are stored as they are."""
 
 _MOST_QUOTED: Final = 100
 """Maximum number of characters of a name in an error."""
@@ -484,7 +480,7 @@ def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, 
         if not (tools := valid_tools([entry.definition])):
             raise ImportingError(f"tool {number} is not a definition of an MCP tool")
         for owner, text in (("the answer", entry.answer or ""), *(("a group", group) for group in entry.groups)):
-            if _NOT_TEXT.search(text):
+            if NOT_TEXT.search(text):
                 raise ImportingError(f"{owner} of tool {number} has a character that PostgreSQL does not store as text")
         yield entry, tools[0]
 

@@ -20,7 +20,7 @@ from mcp_ext_tools_search.ranking.interface import Hit
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from tools_search_ranking.postgres.request import SEARCH, parameters
-from tools_search_ranking.postgres.schema import OPTIONS, READ_NAMES, Connection, SchemaError, require_version
+from tools_search_ranking.postgres.schema import NOT_TEXT, OPTIONS, READ_NAMES, Connection, SchemaError, require_version
 from tools_search_ranking.postings import members_in
 
 MOST_PLACES: Final = 20_000
@@ -115,7 +115,9 @@ def search_values(
 ) -> dict[str, Any]:
     """Return the values for `SEARCH`. Definitions are returned from the start of `definitions` to the last place."""
     window = {"first": definitions.start + 1 if definitions else places.stop + 1, "last": places.stop}
-    return parameters(query) | window | {"catalog": catalog, "groups": None if groups is None else list(groups)}
+    if groups is not None:
+        groups = [group for group in groups if NOT_TEXT.search(group) is None]  # others could not be imported
+    return parameters(query) | window | {"catalog": catalog, "groups": groups}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
@@ -28,6 +29,9 @@ transaction has set itself remain."""
 
 MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 """For a transaction that builds indexes."""
+
+NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL does not store as text. Groups and answers are stored as they are, unlike definitions."""
 
 _LOCK: Final = 0x746F6F6C  # advisory lock: one process at a time changes the schema
 

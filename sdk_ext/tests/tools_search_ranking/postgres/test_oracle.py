@@ -207,6 +207,13 @@ def test_a_caller_finds_exactly_its_tools_whatever_the_number_of_their_audiences
     assert [hit.name for hit in index.search("tool 0")][:1] == ["tool_0"]  # which few audiences have
 
 
+def test_a_caller_in_a_group_that_no_tool_can_have_sees_what_its_other_groups_see(connection: Any):
+    tools = [Tool(name=name, input_schema={}) for name in ("quarry_all", "quarry_red", "quarry_green")]
+    import_catalog(connection, "catalog", entries(tools, [[], ["red"], ["green"]]))
+    index = PostgresIndex(connection, "catalog", groups=["red", "a\0b", "\ud800"])
+    assert {hit.name for hit in index.search("quarry")} == {"quarry_all", "quarry_red"}
+
+
 def test_tools_of_any_size_are_written_and_found(connection: Any):
     chance = Random(1)  # noqa: S311
     long = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=65_536))
