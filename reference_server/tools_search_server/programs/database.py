@@ -7,6 +7,7 @@ program runs in a folder. Put a password in libpq's PGPASSFILE or PGPASSWORD, no
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tools_search_ranking.postgres.schema import Connection
 
     from tools_search_server.catalog.catalog_file import CatalogFile
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_NAME: Final = "default"
 
@@ -81,6 +84,7 @@ def checked_index(source: str) -> str:
         from tools_search_ranking.postgres import migrate
 
         migrate(connection)
+        _tell_what_is_logged(connection)
     return address
 
 
@@ -166,7 +170,7 @@ _LOGGED: Final = """
 def _tell_what_is_logged(connection: Connection) -> None:
     for (database,) in connection.execute(_LOGGED).fetchall():
         advice = f'have a superuser run `alter database "{database}" set log_parameter_max_length = 0`'
-        click.echo(f"PostgreSQL may write queries to its log: {advice}", err=True)
+        logger.warning("PostgreSQL may write queries to its log: %s", advice)
 
 
 _name_option = click.option("--name", callback=printable_name, metavar="NAME", default=DEFAULT_NAME, show_default=True,
