@@ -7,6 +7,8 @@ import logging
 import os
 import time
 import warnings
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from os import PathLike
 from pathlib import Path
 from subprocess import SubprocessError, TimeoutExpired
@@ -21,6 +23,9 @@ _START_SECONDS: Final = 60
 _POLL_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 2
 _MAX_PAUSE_SECONDS: Final = 60
+
+_USE: Final = ".tools-search-use"
+"""A file in the folder that the programs that use the database lock together."""
 
 _watched = set[Path]()
 """The folders whose database a thread keeps running."""
@@ -75,19 +80,22 @@ class _Watch(Thread):
         super().__init__(daemon=True)
         self._server, self._folder = server, folder
         self._stopped = Event()
+        # Each program that uses the database shares this lock, which ends with the program however that ends.
+        self._use = (folder / _USE).open("a")
+        flock(self._use, LOCK_SH)
+        with server._lock:  # another program that ended just now may have been the last one until then
+            server.global_process_id_list.get_and_add(os.getpid())
         atexit.register(self.end)
 
     def end(self) -> None:
         """Stop watching, before the database is stopped, for which programs that were killed do not count."""
-        from psutil import pid_exists
-
         self._stopped.set()
         self.join(_START_SECONDS)
         users = self._server.global_process_id_list
-        with self._server._lock:
-            for number in users.get_and_remove(0):
-                if not pid_exists(number):
-                    users.get_and_remove(number)
+        with self._server._lock, self._use, suppress(BlockingIOError):
+            flock(self._use, LOCK_EX | LOCK_NB)
+            for number in set(users.get_and_remove(0)) - {os.getpid()}:
+                users.get_and_remove(number)
 
     def run(self) -> None:
         pause = _WATCH_SECONDS
