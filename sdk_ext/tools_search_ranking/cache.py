@@ -132,9 +132,7 @@ class IndexCache:
         if self._is_slow or len(catalog.tools) < _THREAD_FROM_TOOLS:
             return not self._is_slow
         pending = self._indexes.get(catalog.digest) if catalog.is_read else None
-        if pending is None or not pending.done() or pending.exception():
-            return False
-        return visible in pending.result().quick_parts
+        return pending is not None and pending.done() and visible in pending.result().quick_parts
 
     def _rank(self, catalog: CatalogSnapshot, query: str, visible: frozenset[str] | None) -> Sequence[Hit]:
         kept = self._index_of(catalog)
@@ -159,7 +157,7 @@ class IndexCache:
             self._indexes.move_to_end(key)
             if len(self._indexes) > _KEPT_INDEXES:
                 self._indexes.popitem(last=False)
-            others = [task.result() for task in self._indexes.values() if task.done() and not task.exception()]
+            others = [task.result() for task in self._indexes.values() if task.done()]
         if is_new:
             try:
                 pending.set_result(_index(catalog, self._ranker, others))

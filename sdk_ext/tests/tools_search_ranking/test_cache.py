@@ -11,6 +11,7 @@ import anyio
 import pytest
 from mcp_ext_tools_search.ranking import Hit, ToolIndex
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker
 from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 
 pytestmark = pytest.mark.anyio
@@ -181,6 +182,25 @@ async def test_all_parts_of_a_catalog_share_one_index(cache: IndexCache, ranker:
     assert [hit.name for hit in found] == ["tool_0", "tool_1", "tool_3"]
     assert len(await cache.rank(whole, "tool", None)) == 4
     assert [len(indexed) for indexed in ranker.indexed] == [4]
+
+
+async def test_a_caller_gets_what_an_index_of_only_its_tools_would_give() -> None:
+    tools = {
+        name: {"name": name, "description": description, "inputSchema": {"type": "object"}}
+        for name, description in [
+            ("send_letter", "Send a letter."),
+            ("send_invoice", "Send an invoice to a customer."),
+            ("list_customers", "List customers and their invoices."),
+        ]
+    }
+    cache, ranker = IndexCache(FieldedRanker(), max_concurrency=2), FieldedRanker()
+    catalog, query = CatalogSnapshot(tools), "send a letter or an invoice"
+    for hidden in tools:
+        visible = frozenset(tools) - {hidden}
+        own = ranker([Tool.model_validate(tools[name]) for name in visible])
+        assert list(await cache.rank(catalog, query, visible)) == list(own.search(query))
+        unknown = await cache.unknown_words(catalog, query, visible)
+        assert list(unknown) == (["letter"] if hidden == "send_letter" else [])
 
 
 class Updating(Recording):
