@@ -180,6 +180,21 @@ def test_claude_code_with_servers_of_other_projects_alone_says_where_they_count(
         read(tmp_path / ".claude.json", json.dumps(document))
 
 
+def test_claude_code_with_a_project_but_no_usable_servers_says_so(tmp_path: Path) -> None:
+    path = tmp_path / ".claude.json"
+    path.write_text(json.dumps({"mcpServers": 5, "projects": {str(tmp_path): {"mcpServers": {}}}}))
+    _, problems = inspect_host_file(path, environment={}, workspace=tmp_path)
+    assert problems == ["`mcpServers` must be an object from names to servers"]
+
+
+@pytest.mark.parametrize("member", ["mcpServers", "servers"])
+def test_a_file_in_the_common_form_may_have_settings_named_like_another_hosts_servers(
+    tmp_path: Path, member: str
+) -> None:
+    text = json.dumps({member: {"a": {"command": "x"}}, "extensions": {"b": {"cmd": "y"}}})
+    assert read(tmp_path / "mcp.json", text).servers == (ServerEntry("a", StdioTarget("x")),)
+
+
 def test_the_project_is_the_folder_around_an_editors_or_the_one_that_is_given(tmp_path: Path) -> None:
     text = json.dumps({"mcpServers": {"a": {"command": "${workspaceFolder}|${workspaceFolderBasename}"}}})
     (tmp_path / ".cursor").mkdir()
@@ -197,6 +212,7 @@ def test_the_project_is_the_folder_around_an_editors_or_the_one_that_is_given(tm
         ("config.yaml", "a: \x00", "it is not YAML: it has a character"),
         ("settings.json", '{"context_servers": ', "it is not JSON: "),
         ("config.toml", "mcp_servers = 5", "`mcpServers` must be an object"),
+        ("mcp.json", '{"mcpServers": {"a": {"url": "s3cret"}, "a": {"command": "x"}}}', "the name 'a' occurs twice"),
     ],
 )
 def test_a_file_that_is_not_in_its_format_says_which_and_gives_no_secret_away(

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from tools_search_hosts import MAX_NAME_LENGTH, own_name, qualified_name, split_candidates, without_digest
 from tools_search_hosts.names import tool_among_servers
@@ -100,3 +101,12 @@ def test_a_tool_keeps_its_own_name_as_its_title_if_models_must_know_it_by_anothe
         named["valid"] = Tool(name="create_invoice", input_schema=schema)
         titles = {kind: tool_among_servers(server, tool).title for kind, tool in named.items()}
         assert titles == {"own": "创建发票", "titled": "Create an invoice", "valid": None}
+
+
+def test_a_server_among_others_is_the_group_of_its_tools_and_labels_of_its_own_groups_do_not_stay() -> None:
+    own = {"group": "billing", "category": "sales", "categoryDescription": "Sales", "score": 1, "matched": ["name"]}
+    kept = {"com.example/label": "kept"}
+    tool = Tool(name="create_invoice", input_schema={"type": "object"}, _meta={EXTENSION_ID: own | kept, "other": 1})
+    meta = {"other": 1, EXTENSION_ID: kept | {"group": "shop", "category": "billing"}}
+    assert tool_among_servers("shop", tool).meta == meta
+    assert tool_among_servers("", tool).meta == tool.meta
