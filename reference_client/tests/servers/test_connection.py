@@ -527,6 +527,13 @@ async def test_a_bad_content_block_costs_neither_the_good_ones_nor_what_the_resu
                 assert not (await said(tools, content=[GOOD, bad])).is_error
 
 
+async def test_a_legacy_result_is_complete_whatever_it_says_of_its_type(hostile: Any):
+    with anyio.fail_after(60):
+        async with open_server(await hostile("stdio", "good")) as tools:
+            first, note = texts(await said(tools, content=[GOOD, 7], resultType="input_required"))
+            assert (first, "content.1" in note) == ("DELETED", True)
+
+
 @each_way_and_era
 async def test_a_result_of_which_nothing_can_be_read_is_an_error_that_says_so(hostile: Any, way: str, era: str):
     nothing: list[dict[str, Any]] = [{}, {"content": 5}, {"content": [7], "isError": False}, {"inputRequests": {}}]
