@@ -223,7 +223,7 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
     [
         ([], "must be an object"),
         ({}, "neither `mcpServers` nor `servers`"),
-        ({"mcpServers": {}}, "no server that is switched on"),
+        ({"mcpServers": {}}, "no server that is switched on: add one under"),
         ({"mcpServers": {"a": {}}}, "needs `command`"),
         ({"mcpServers": {"a": {"url": "ftp://x"}}}, "`url` must be like"),
         ({"mcpServers": {"a": {"command": "x", "args": ["${NOWHERE}"]}}}, "NOWHERE is not set"),

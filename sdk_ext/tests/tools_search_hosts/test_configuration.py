@@ -32,6 +32,7 @@ from tools_search_hosts.formats import load_lenient_json
         ({"command": "x", "cwd": 7}, "`cwd` must be a text, in quotes"),
         ({"command": "x", "env": "A=s3cret"}, "`env` must be an object"),
         ({"command": "x", "env": None}, "`env` must be an object"),
+        ({"command": "x", "env": {"A": True}}, "`env.A` must be a text, in quotes"),
         ({"command": "x", "env": {"A=s": "s3cret"}}, "`env` has 'A=s', which is not a valid variable name"),
         ({"command": "x", "args": ["s3cret\0"]}, "contains the character NUL"),
         ({"command": "x", "disabled": {"key": "s3cret"}}, "`disabled` must be true or false"),
@@ -63,6 +64,8 @@ from tools_search_hosts.formats import load_lenient_json
         ({"url": "https://host", "headers": {"X": "Bearer ${KEY"}}, "`headers.X`: `${KEY` is not closed, or has"),
         ({"comand": "x"}, "`comand` is unknown: did you mean `command`?"),
         ({"command": "x", "deferLoading": True, "defer_loading": False}, "`deferLoading` and `defer_loading` are the"),
+        ({"type": "http", "command": "x"}, "is of type 'streamable-http', which needs `url` rather than `command`"),
+        ({"type": "stdio", "url": "https://host"}, "is of type 'stdio', which needs `command` rather than `url`"),
         ({"url": "https://host", "headers": True}, "`headers` must be an object"),
         ({"url": "https://host", "headers": {"X": "s3cret\r\nEvil: 1"}}, "`headers.X` must be visible ASCII"),
         ({"url": "https://host", "headers": {"X Y": "s3cret"}}, "`headers` has 'X Y', which is not a valid header"),
@@ -236,10 +239,15 @@ def test_an_address_is_read_under_the_names_that_hosts_give_it(member: str) -> N
 
 def test_a_file_of_variables_is_read_literally_and_gives_way_to_those_in_the_entry(tmp_path: Path) -> None:
     editor = tmp_path / ".vscode"
-    (tmp_path / "keys.env").write_text("# mine\nexport A='one $B'\nB=two\nNOTHING\n")
-    entry = only_server(editor, type="stdio", command="x", envFile="keys.env", env={"B": "three"})
+    keys = tmp_path / "keys.env"
+    keys.write_text('\ufeffC=4\nexport A="Zoë $B ${B}"\n# mine\nB=two\nNOTHING\n', encoding="utf-8")
+    members: dict[str, Any] = {"type": "stdio", "command": "x", "envFile": "keys.env", "env": {"B": "three"}}
+    entry = only_server(editor, **members)
     assert isinstance(entry.target, StdioTarget)
-    assert entry.target.env == {"A": "one $B", "B": "three"}
+    assert entry.target.env == {"A": "Zoë $B ${B}", "B": "three", "C": "4"}
+    keys.write_bytes("A=Zoë".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match=r"`envFile` cannot be read \(it is not UTF-8 text\)"):
+        only_server(editor, **members)
 
 
 def test_a_file_as_an_editor_writes_it_is_read_and_what_is_only_the_editors_is_passed_over(tmp_path: Path) -> None:
