@@ -33,6 +33,8 @@ from tools_search_hosts.formats import load_lenient_json
         ({"command": "x", "env": "A=s3cret"}, "`env` must be an object"),
         ({"command": "x", "env": None}, "`env` must be an object"),
         ({"command": "x", "env": {"A": True}}, "`env.A` must be a text, in quotes"),
+        ({"command": " "}, "`command` must name a program"),
+        ({"command": "x", "env": {"": "s3cret"}}, "`env` has '', which is not a valid variable name"),
         ({"command": "x", "env": {"A=s": "s3cret"}}, "`env` has 'A=s', which is not a valid variable name"),
         ({"command": "x", "args": ["s3cret\0"]}, "contains the character NUL"),
         ({"command": "x", "disabled": {"key": "s3cret"}}, "`disabled` must be true or false"),
@@ -88,6 +90,14 @@ def written(folder: Path, document: object) -> Path:
 def read(document: dict[str, Any], *, env: dict[str, str] | None = None) -> HostFile:
     with TemporaryDirectory() as folder:
         return load_host_file(written(Path(folder), document), environment=env or {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"), [("--key s3cret", "`args` must be a tuple"), ((5,), "`args` must contain texts only")]
+)
+def test_a_program_that_is_given_other_arguments_than_texts_is_refused(arguments: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        StdioTarget("x", arguments)
 
 
 def test_a_mistake_in_the_entry_of_one_server_costs_that_server_alone() -> None:

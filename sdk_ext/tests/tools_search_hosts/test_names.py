@@ -84,6 +84,8 @@ def test_a_name_leads_back_to_its_server(pair: tuple[str, str], others: set[str]
     ("pair", "start"),
     [
         (("3d", "render"), "_3d__render_"),
+        (("", "3d render"), "_3d_render_"),
+        (("s" * 40, "a.b"), f"{'s' * 40}__a_b_"),
         (("s" * 80, "list_files"), f"{'s' * 24}__list_files_"),
         (("files", "t" * 300), f"files__{'t' * 44}_"),
         (("天気", "今日"), "_" * 7),
