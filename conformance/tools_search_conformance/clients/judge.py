@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -14,19 +14,17 @@ from tools_search_conformance.clients.driver import DriverError, NoDriverFeature
 from tools_search_conformance.clients.endpoints import Endpoints, open_endpoints
 from tools_search_conformance.clients.peer import declared_in
 from tools_search_conformance.model import CELLS, Cell, Run, UnavailableCell, UnverifiableError
-from tools_search_conformance.run.judging import run_check
+from tools_search_conformance.run.judging import RUN_SECONDS, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
 from tools_search_conformance.target.primitives import OTHERS
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Recorder
 
-_RUN_SECONDS: Final = 900
-
 
 async def judge_client(options: Options, progress: Progress = no_progress) -> Run:
     """Run the checks and write the reports; raises `TargetError` if there is nothing to judge, or no usable driver."""
-    deadline = time.monotonic() + _RUN_SECONDS
+    deadline = time.monotonic() + RUN_SECONDS[options.effort]
     client: dict[str, Any] = {"argv": list(options.argv)} | ({"oneShot": True} if options.one_shot else {})
     client |= {} if options.cwd is None else {"cwd": options.cwd}
 

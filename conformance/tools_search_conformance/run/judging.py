@@ -38,6 +38,7 @@ _MESSAGE_CHARACTERS: Final = 800
 _CASE_CHARACTERS: Final = 2000
 _DECISIVE_BYTES: Final = 256 * 1024
 """The most memory for an exchange that is kept in full for the reports."""
+RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 3600, "deep": 7200}
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 _USUAL_MILLISECONDS: Final = 50
 _LONGEST_EXTENSION: Final = 6
@@ -268,9 +269,9 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
     usual = check_seconds(bench.options.effort, bench.recorder.milliseconds, bench.listing_seconds)
     usual *= bench.performances
     seconds = min(usual, max(0, left))
+    latest = anyio.current_time() + left
     try:
         with anyio.fail_after(seconds) as time_limit:
-            latest = anyio.current_time() + left
 
             def wait_longer(waited: float) -> None:
                 time_limit.deadline = min(time_limit.deadline + waited, latest)
@@ -287,6 +288,8 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
         if isinstance(error, VerdictError):
             return error
         if isinstance(error, TimeoutError):
+            if anyio.current_time() >= latest:
+                return UnverifiableError("not finished when the time for the whole run was over")
             return UnverifiableError(f"not finished within {seconds:.0f} s")
         if isinstance(error, RefusedError | TargetError):
             return UnverifiableError(f"{GONE}: {error}")

@@ -20,8 +20,8 @@ from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
-from tools_search_conformance.model import CELLS, Cell, Effort, Run, UnavailableCell, UnverifiableError, rule_of
-from tools_search_conformance.run.judging import not_run, run_check
+from tools_search_conformance.model import CELLS, Cell, Run, UnavailableCell, UnverifiableError, rule_of
+from tools_search_conformance.run.judging import RUN_SECONDS, not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
 from tools_search_conformance.target.bench import Bench
@@ -40,7 +40,6 @@ _LATER_START_SECONDS: Final = 20.0
 """Timeout in seconds for starting a target that was silent in its first era."""
 _SERVED: Final = "served-where-advertised"
 _WITHOUT_A_SEARCH: Final = frozenset({"advertised", "advertised-legacy-both", "settings-shape"})
-_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 3600, "deep": 7200}
 
 
 class UnjudgeableError(Exception):
@@ -57,7 +56,7 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
     Fixtures are judged concurrently, because most of the time is spent waiting for them to start and answer. Servers
     with their own tools are not, because they might interfere with each other.
     """
-    deadline = time.monotonic() + _RUN_SECONDS[options.effort]
+    deadline = time.monotonic() + RUN_SECONDS[options.effort]
 
     async def judge(tasks: TaskGroup, found: Findings) -> None:
         targets = targets_of(options, tasks, Path(folder))
