@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -64,6 +65,10 @@ cache_blind_to_sharp_s = _keyed_by_query(lambda query: query.replace("\u00df", "
 cache_key_cut = _keyed_by_query(lambda query: query[:255])
 cache_key_cut_late = _keyed_by_query(lambda query: query[:900])
 cache_key_cut_at_a_thousand = _keyed_by_query(lambda query: query[:1000])
+cache_key_of_the_end = _keyed_by_query(lambda query: query[-255:])
+cache_blind_to_notations_of_numbers = _keyed_by_query(
+    lambda query: float(query) if re.fullmatch(r"[0-9]+(e[0-9]+)?", query) else query
+)
 # The hash is that of strings in Java.
 cache_key_hashed = _keyed_by_query(
     lambda query: reduce(lambda number, character: (number * 31 + ord(character)) % 2**32, query, 0)
@@ -677,3 +682,13 @@ class NothingFoundNothingMore(Client):
             if until > time.monotonic() and not page["tools"] and params["query"].startswith(f"{query} "):
                 return page
         return super().page(params)
+
+
+class LimitedPagesForEverybody(Client):
+    def keep(self, key: str, page: Json, user: str) -> None:
+        super().keep(key, {**page, "cacheScope": "public"} if '"limit"' in key else page, user)
+
+
+class ListingOfFoundToolsOnly(Client):
+    def list_tools(self) -> list[Json]:
+        return [tool for tool in super().list_tools() if not self.found or tool["name"] in self.found]

@@ -68,6 +68,7 @@ undeclared_where_cursor_is_empty = _undeclared(lambda _, params: params.get("cur
 undeclared_later = _undeclared(lambda client, _: client.searched > 30)
 undeclared_for_users = _undeclared(lambda client, _: client.user != "")
 undeclared_without_settings = _undeclared(lambda client, _: not client.settings)
+undeclared_where_few_tools = _undeclared(lambda client, _: (client.settings or {}).get("catalogSize") in range(50))
 
 
 class UndeclaredFromTheThirdPageOn(_Undeclared):
@@ -185,6 +186,9 @@ identifier_by_prefix = _named_alike(lambda name: name.startswith(EXTENSION_ID))
 identifier_by_suffix = _named_alike(lambda name: name.endswith(EXTENSION_ID))
 # Takes a `search` among the capability of tools for the extension.
 advertised_under_tools = _taken_for_advertised(lambda capabilities: "search" in capabilities["tools"])
+advertised_in_extensions_of_tools = _taken_for_advertised(
+    lambda capabilities: EXTENSION_ID in extensions_in(capabilities.get("tools", {}))
+)
 advertised_as_a_capability = _taken_for_advertised(lambda capabilities: EXTENSION_ID in capabilities)
 # Looks for the identifier among the members or elements of `extensions`.
 advertised_in_an_array = _taken_for_advertised(lambda capabilities: capabilities.get("extensions") == [EXTENSION_ID])
@@ -302,6 +306,28 @@ class LimitOfAllBelieved(Client):
     def largest(self) -> Json:
         most: Any = (self.settings or {}).get("maxLimit")
         return {"limit": most} if type(most) is int else {}
+
+
+class LargestLimitWithoutAnother(Client):
+    """Asks for as many as there can be if the host does not say how many it wants."""
+
+    def limited(self, limit: int | None) -> Json:
+        most: Any = (self.settings or {}).get("maxLimit")
+        return {"limit": most} if limit is None and most is not None else super().limited(limit)
+
+
+class SearchOfABaseCapabilityCounts(Client):
+    searchable: set[str]
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        self.searchable = {name for name, held in capabilities.items() if "search" in held}
+        return super().read_settings(capabilities)
+
+    def of(self, member: str) -> Client:
+        other = super().of(member)
+        if self.settings is not None and other.path.partition("/")[0] in self.searchable:
+            other.settings = {}
+        return other
 
 
 class SettingInAnyCase(Client):

@@ -247,11 +247,19 @@ class RefusalWithoutDataIsNone(Client):
         try:
             return super().request(method, params)
         except RefusedError as error:
-            self.named = bool(error.data)
+            self.named = self.names(error)
             raise
+
+    def names(self, error: RefusedError) -> bool:
+        return bool(error.data)
 
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         return super().all_pages(query, again=again and self.named)
+
+
+class RefusalKnownByItsText(RefusalWithoutDataIsNone):
+    def names(self, error: RefusedError) -> bool:
+        return "cursor" in str(error)
 
 
 class ReadsOn(Client):
@@ -342,6 +350,18 @@ class EmptyPageEndsWhenBegunAgain(Client):
 
     def is_last(self, page: Json) -> bool:
         return super().is_last(page) or (self.again and not page["tools"])
+
+
+class EmptyPageEndsOnceThereAreEnough(Client):
+    count = 0
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.count = len(page["tools"]) + (self.count if "cursor" in params else 0)
+        return page
+
+    def is_last(self, page: Json) -> bool:
+        return (not page["tools"] and self.count >= 10) or super().is_last(page)
 
 
 class SixEmptyPagesEnd(FourEmptyPagesEnd):

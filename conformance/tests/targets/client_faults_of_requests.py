@@ -7,10 +7,11 @@ import html
 import json
 import re
 import unicodedata
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from .client_faults_of_paging import ReadsOn
@@ -46,6 +47,17 @@ query_cut_by_bytes_with_cursor = _with_cursor(lambda query: query.encode()[:2048
 query_cut_after_many_words_with_cursor = _with_cursor(lambda query: " ".join(query.split(" ")[:256]))
 query_unescaped_with_cursor = _with_cursor(html.unescape)
 query_unquoted_with_cursor = _with_cursor(lambda query: query.strip('"'))
+# A single line break at the end is left out, as by a reader of lines.
+query_without_its_line_end = _with_cursor(lambda query: re.sub(r"(?<!\r)\n\Z", "", query))
+query_without_tags = _with_cursor(lambda query: re.sub("<[^>]*>", "", query))
+query_without_control_sequences = _with_cursor(lambda query: re.sub(r"\x1b\[[0-9;]*m", "", query))
+query_with_spaces_alike = _with_cursor(lambda query: re.sub("[\v\f]", " ", query))
+query_read_as_a_number = _with_cursor(
+    lambda query: f"{float(query):g}" if re.fullmatch(r"[0-9]+(\.[0-9]+)?", query) else query
+)
+query_without_variation_selectors = _with_cursor(
+    lambda query: re.sub("[\ufe00-\ufe0f\U000e0100-\U000e01ef]", "", query)
+)
 query_without_noncharacters = _with_cursor(lambda query: re.sub("[\ufdd0-\ufdef\ufffe\uffff]", "", query))
 query_with_turkish_letters_alike = _with_cursor(lambda query: re.sub("[\u0130\u0131]", "i", query))
 query_unescaped_twice = _with_cursor(lambda query: query.replace("\\\\", "\\").replace("$$", "$"))
@@ -232,6 +244,7 @@ query_in_header_as_references = _header("X-Query", lambda query: "".join(f"&#{or
 query_in_header_encoded = _header("X-Trace", lambda query: f"=?base64?{_base64_of(query.encode())}?=")
 # Encodes what is encoded once more, as a library does that gets a value ready to send.
 query_in_header_encoded_twice = _header("X-Trace", lambda query: _base64_of(_base64_of(query.encode()).encode()))
+query_in_header_compressed = _header("X-Trace", lambda query: _base64_of(zlib.compress(query.encode())))
 query_in_header_hexadecimal = _header("X-Trace", lambda query: query.encode().hex())
 # Encodes it as mail headers are encoded.
 query_in_header_quoted = _header(
@@ -360,6 +373,7 @@ def _param_headers_sent(sent: Callable[[str], bool]) -> type[Client]:
 
 param_headers_of_strings_only = _param_headers_sent(lambda value: not value.isdecimal())
 param_headers_of_text_only = _param_headers_sent(lambda value: value != "")
+param_headers_of_short_values_only = _param_headers_sent(lambda value: len(value) <= 255)
 
 
 def _param_headers_written(written: Callable[[Any], str | None]) -> type[Client]:
@@ -377,6 +391,20 @@ param_headers_as_python_has_it = _param_headers_written(lambda value: str(value)
 param_headers_not_encoded = _param_headers_written(lambda value: value if isinstance(value, str) else None)
 # Writes every number as a language does that has no integers in JSON.
 param_headers_as_floats = _param_headers_written(lambda value: f"{float(value):g}" if type(value) is int else None)
+# Takes every integer for one of 32 bits.
+param_headers_as_small_integers = _param_headers_written(
+    lambda value: str((value + 2**31) % 2**32 - 2**31) if type(value) is int else None
+)
+param_headers_trimmed_at_the_end = _param_headers_written(
+    lambda value: value.rstrip() if isinstance(value, str) and value.isascii() and value[:1].isalpha() else None
+)
+param_headers_normalized = _param_headers_written(
+    lambda value: (
+        f"=?base64?{base64.b64encode(unicodedata.normalize('NFC', value).encode()).decode()}?="
+        if isinstance(value, str) and not unicodedata.is_normalized("NFC", value)
+        else None
+    )
+)
 param_headers_with_tabs = _param_headers_written(
     lambda value: " ".join(value.split()) if isinstance(value, str) and "\t" in value else None
 )
@@ -681,6 +709,32 @@ class DefinitionsOfTheLastHundred(Client):
     def page(self, params: Json) -> Json:
         page = super().page(params)
         self.found = dict([*self.found.items()][-100:])
+        return page
+
+
+class DefinitionsOfTheFirstHundred(Client):
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.found = dict([*self.found.items()][:100])
+        return page
+
+
+class CallValidatedByAnotherServers(Client):
+    """Keeps one output schema for each name, for the life of the process."""
+
+    schemas: ClassVar[dict[str, Json]] = {}
+
+    def definition(self, name: str) -> Json:
+        found = super().definition(name)
+        schema = self.schemas.setdefault(name, found.get("outputSchema", {}))
+        return {**found, "outputSchema": schema} if "outputSchema" in found else found
+
+
+class DefinitionsRenewedWithoutLimitOnly(Client):
+    def page(self, params: Json) -> Json:
+        before = dict(self.found) if "limit" in params else {}
+        page = super().page(params)
+        self.found = {**self.found, **before}
         return page
 
 

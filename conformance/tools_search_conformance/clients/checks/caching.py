@@ -68,6 +68,8 @@ _QUERIES: Final = tuple(
         "fold%20a%20crane", '"fold a crane"', "fold a stra\u00dfe", "fold a strasse", "fold 2 cranes",
         "fold \u0662 cranes", "fold a\tcrane", "fold & glue", "fold and glue", f"{_LONG}of paper", f"{_LONG}of cloth",
         f"{_LONG}Aa", f"{_LONG}BB",  # equal in the usual hash function of some languages
+        f"re{_LONG}of cloth",  # ends like another one
+        "10", "1e1", "010",
     )
 )  # fmt: skip
 """Searches that a key confuses if it normalizes or truncates queries. Each finds tools that no other search finds."""
@@ -131,9 +133,9 @@ _ONE_PAGE: Final = Script(search=serves(found(TOOLS[5], **CACHEABLE)))
     sends="Results of several pages that may be cached for an hour, whose tools identify the request that they "
     "answer; the client sends the same searches twice, and some of them to several servers if the driver has "
     "`federation`. If it caches anything, it then searches with many limits, for "
-    "all tools, for another need, and for needs that differ in case, white space, punctuation, Unicode form or their "
-    "end, and for one that found nothing and then a longer one. It searches for the name of a found tool. If the "
-    "driver has `concurrent`, two searches that differ in case run concurrently. The client also searches on a "
+    "all tools, for another need, and for needs that differ in case, white space, punctuation, Unicode form, or their "
+    "beginning or end, and for one that found nothing and then a longer one. It searches for the name of a found tool. "
+    "If the driver has `concurrent`, two searches that differ in case run concurrently. The client also searches on a "
     "connection of one era and then on one of the other era to the same address. If it searches for resources, "
     "templates or prompts, it has searched for tools with the same query before.",
     passes="Each search returns the tools that it returns if nothing may be cached. The client sends a request for a "
@@ -366,10 +368,11 @@ async def _usual_listings(bench: ClientBench, most: int) -> int:
     title="A private page is not returned to another user",
     sends="A result of two pages that may be cached for an hour, with a `cacheScope` that is `private`, absent or "
     "invalid, or `public` for one page, and once with an empty page; the client searches without a user and then as "
-    "users with similar names. Then as one user, without a user, and as another user, each on another connection to the"
-    " same address. If the driver has `concurrent`, two users search concurrently, and one search is in progress when"
-    " the user changes; if it has `federation`, over HTTP, they also search several servers. On a legacy connection,"
-    " results without cache hints, without a user and as one user, and the concurrent searches.",
+    "users with similar names, for all tools and with a limit. Then as one user, without a user, and as another user, "
+    "each on another connection to the same address. If the driver has `concurrent`, two users search concurrently, "
+    "and one search is in progress when the user changes; if it has `federation`, over HTTP, they also search several "
+    "servers. On a legacy connection, results without cache hints, without a user and as one user, and the concurrent "
+    "searches.",
     passes="The client sends a request for each page and each user.",
     methods=EVERY_METHOD,
 )
@@ -386,8 +389,15 @@ async def cache_private(bench: ClientBench) -> None:
             session.require_search()
             cursors = _cursors(before.searches)
             held = {cursor for cursor in cursors if (first if cursor is None else later) is not public}
-            for user in _USERS if first is later is private else _USERS[:1]:
+            every = first is later is private
+            if every:
+                await session.search(_OTHER, _LIMIT)
+            for user in _USERS if every else _USERS[:1]:
                 await session.ask("authorize", **{"as": user})
+                if every:
+                    limited = await session.search(_OTHER, _LIMIT)
+                    message = f"the client returned to {user!r} what a search with a limit had found for another user"
+                    session.expect(bool(limited.searches), message, case=f"a limit, as {user}")
                 again = await session.search_all(_NEED)
                 missing = held - _cursors(again.searches)
                 page = "first" if None in missing else "second"
@@ -473,7 +483,7 @@ def _private(first: JsonObject, later: JsonObject, *, modern: bool = True) -> Sc
     " tool that is not listed, and a cursor that the list has too; the client searches, then lists. The same if"
     " `catalogSize` is the number of found tools, if `tools/list` is refused or returns no tool, and if the client has"
     " listed before and may cache that.",
-    passes="The client sends `tools/list` to list or before the search, and returns only the listed tools with their "
+    passes="The client sends `tools/list` to list or before the search, and returns the listed tools alone, with their "
     "listed definitions. It need not connect if `tools/list` is refused.",
 )
 async def cache_not_crossed(bench: ClientBench) -> None:
@@ -511,6 +521,10 @@ async def cache_not_crossed(bench: ClientBench) -> None:
             ]
             message = f"the client's list contains tools from the search before it: {cut(json.dumps(crossed), 200)}"
             session.expect(not crossed, message, listed[-1], case=case)
+            held = [t["name"] for page in listed for t in (page.result or {}).get("tools", ())]
+            lost = [name for name in held if outcome.reported and name not in outcome.names]
+            message = f"the client's list after a search lacks tools of the list that it received: {lost}"
+            session.expect(not lost, message, listed[-1], case=case)
 
     for case, each in bench.share([*scripts.items()]):
         with suppress(*((NotConnectedError,) if each.refuses else ())):  # a client may list when it connects

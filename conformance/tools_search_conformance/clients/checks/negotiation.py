@@ -77,6 +77,7 @@ async def _expect_search(
         session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
         if limit is not None:
             with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+                await session.search(_NEED)
                 await session.search_all(_NEED)
         for exchange in session.peer.searches if limit is not None else ():
             asked = exchange.params.get("limit", 1)
@@ -171,8 +172,8 @@ async def settings_unknown_members(bench: ClientBench) -> None:
 @client_check(
     title="Malformed settings do not disable the search",
     sends="Peers with a `maxLimit`, `topics`, `catalogSize` or setting for another search of a wrong type or range, or "
-    "with a `maxLimit` of `50.0` or 2^64; the client has to find five tools, and then all. A client that lists if there"
-    " is no `catalogSize` is not judged by that setting.",
+    "with a `maxLimit` of `50.0` or 2^64; the client has to find five tools, some, and all. A client that lists if "
+    "there is no `catalogSize` is not judged by that setting.",
     passes="The client searches as usual, with a valid `limit` or none.",
     methods=EVERY_METHOD,
 )
@@ -252,7 +253,7 @@ async def never_probes(bench: ClientBench) -> None:
     if bench.cell.era == MODERN:
         scripts["but had its identifier under experimental"] = Script(advertised={"experimental": SETTINGS})
         scripts["but had its identifier under tools"] = Script(
-            advertised={}, capabilities={"tools": {EXTENSION_ID: {}}}
+            advertised={}, capabilities={"tools": {EXTENSION_ID: {}, "extensions": {EXTENSION_ID: {}}}}
         )
         scripts[untold] = replace(plain, refuses={"server/discover": -32601})
     for case, script in bench.share([*scripts.items()]):
@@ -287,8 +288,8 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
     title="A client sends another search only to servers whose settings advertise it",
     sends="Peers that would answer this search, but do not advertise the extension, or advertise it with no other "
     "search, with only other searches and similar names, with a value that is not an object for this search, or, on a "
-    "modern connection, with this search under `experimental` alone. Before, the client searches a peer that "
-    "advertises it.",
+    "modern connection, with this search under `experimental` alone. The base protocol's capability for the list has a "
+    "member `search`. Before, the client searches a peer that advertises it.",
     passes="The client sends no `resources/search`, `resources/templates/search` or `prompts/search`, however it "
     "searches.",
     driver_feature="primitives",
@@ -307,9 +308,11 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
         await session.search(_NEED, 2)
+    searched: JsonObject = {name: {"listChanged": True, "search": {}}}
     scripts = {
         f"the settings had {what}": Script(
-            advertised=dict.fromkeys(("extensions", "experimental"), Undisguised({**SETTINGS, **settings}))
+            advertised=dict.fromkeys(("extensions", "experimental"), Undisguised({**SETTINGS, **settings})),
+            capabilities=searched,
         )
         for what, settings in lacking.items()
     }
@@ -318,8 +321,9 @@ async def never_probes_primitives(bench: ClientBench) -> None:
         scripts["the setting was under experimental alone"] = Script(
             advertised={"extensions": Undisguised(SETTINGS), "experimental": experimental}
         )
-    searched: JsonObject = {"extensions": _OTHER_EXTENSIONS, name: {"listChanged": True, "search": {}}}
-    scripts["the extension was not advertised"] = Script(advertised={}, capabilities=searched)
+    scripts["the extension was not advertised"] = Script(
+        advertised={}, capabilities={"extensions": _OTHER_EXTENSIONS, **searched}
+    )
     for case, script in scripts.items():
         async with bench.connected(script, address=address, must_connect=True) as session:
             await session.search(_NEED, 2)
@@ -333,8 +337,8 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     sends="An ordinary modern peer to which the client sends everything that it can, including two concurrent "
     "searches, short, long and non-ASCII queries with small and large limits, many in a row, and one that is refused. "
     "Then a peer at the same address that is too busy at first, later refuses a cursor and a call, and has four pages, "
-    "one of them empty, with a long and an empty cursor; and a peer with empty settings, whose results may be cached "
-    "for a moment. If the driver has `federation`, also two peers at once.",
+    "one of them empty, with a long and an empty cursor; a peer with empty settings, whose results may be cached "
+    "for a moment; and one with few tools. If the driver has `federation`, also two peers at once.",
     passes="Each `tools/search` has an object at the extension identifier in `extensions` of the client capabilities.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -351,6 +355,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
             refuses={"tools/call": -32020},
         ),
         "a server without settings": Script(search=serves(found(TOOLS[0], ttlMs=1)), settings={}),
+        "a server with few tools": Script(settings={"catalogSize": 2, "topics": [], "maxLimit": 1}),
     }
     for case, script in scripts.items():
         async with bench.connected(script, address=address) as session:
@@ -367,7 +372,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
                         await session.search(query, limit)
                     for need in (_REFUSED, "keep the books"):
                         await session.search(need, limit=3)
-            if script.settings:  # a client may list where the number of tools is not stated
+            if script.settings is SETTINGS:  # a client may list few tools, or if their number is not stated
                 session.require_search()
             _expect_declared(bench, session.peer, case)
     await bench.where_named("federation", _expect_declared_to_several)

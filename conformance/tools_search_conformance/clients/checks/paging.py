@@ -51,6 +51,9 @@ _ODD_QUERIES: Final = (
     "\U0001f4d6" * 1023 + "!",
     "\ufeff\u201cHTTPS://Example.com/A?b=c+d%20e\u201d &amp; it\u2019s \\u0041\\n\r\n\u00a0stra\u00dfe\t\u0662\u00ad?",
     '"export the almanac"',
+    "e\u0302xport \u2764\ufe0f \u200d\u845b\U000e0100 \u3000\u2026 \u2013 a-b\u2011c \u03c3\u03c2 \u0968 \ue000\n",
+    "<b>export</b> \u001b[1mthe\u000b almanac\u000c \u007f",
+    "0012.50",
     "HTTPS://Example.com/" + "Almanac/$& $1 {0} {query} %s $$ \\\\ %% {{" * 50,
 )
 """Queries that are not normalized, have control characters, direction marks, noncharacters or characters beyond 16
@@ -237,10 +240,10 @@ def _expect_own_cursors(session: Session) -> None:
 @client_check(
     title="An empty page with a `nextCursor` does not end a search",
     sends="Searches with an empty first page, which may be cached on a modern connection; with two, four and "
-    f"{_MANY_PAGES - 2} empty pages in the middle; with a page without valid tools; with an empty cursor on an empty "
-    "page; with generated pages of zero to three tools; and with an empty page between pages of as many tools as the "
-    "client asks for. Also after a refused cursor, with a limit, and, if the"
-    " driver has `concurrent`, with a search that runs in the background.",
+    f"{_MANY_PAGES - 2} empty pages in the middle; with one after {_MANY} tools; with a page without valid tools; with "
+    "an empty cursor on an empty page; with generated pages of zero to three tools; and with an empty page between "
+    "pages of as many tools as the client asks for. Also after a refused cursor, with a limit, and, if the driver has "
+    "`concurrent`, with a search that runs in the background.",
     passes="The client requests the pages after the empty ones and returns the tools of all pages. A way of searching"
     " in which it does not read as many pages with tools is not judged.",
     methods=EVERY_METHOD,
@@ -251,6 +254,8 @@ async def empty_page_not_end(bench: ClientBench) -> None:
     bench.require(await _expect_all_read(read, (0, 1)), ONE_PAGE)
     for sizes in ((1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
         await _expect_all_read(read, sizes)
+    if _has_last((await read(many := _pages((_MANY, 1, 1))))[1], many):  # a client may stop when it has enough
+        await _expect_all_read(read, (_MANY, 0, 1))
     for sizes in bench.some(((0, 1), (1, 0, 1)), 1):
         await _expect_all_read(read, sizes, cursors=("page2", "")[1 - len(sizes) :])
     if bench.options.one_shot:
@@ -610,7 +615,8 @@ class _RefusedCursors:
             self._followed += 1
             return self._follows[self._followed - 1]
         self.refused, self._refused_since = self.refused + 1, True
-        raise RefusalError(-32602, "the cursor has expired", self._data)
+        # Without `data`, nothing but the code says what was refused.
+        raise RefusalError(-32602, "the cursor has expired" if self._data else "Invalid params", self._data)
 
 
 @client_check(

@@ -6,6 +6,7 @@ import base64
 import json
 import quopri
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from html import unescape
@@ -48,11 +49,13 @@ _TELLING: Final = 5
 _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "north", "floor": 7, "lift": True, "note": "x"},
     {"region": "c\u00f4te", "floor": 0, "lift": False},
-    {"region": "south", "floor": 12_345_678, "inside": {"door": "left"}, "in.side": "rear"},
+    {"region": "south", "floor": 2**53 - 1, "inside": {"door": "left"}, "in.side": "rear"},
     {"region": "east", "floor": None, "inside": None},
     {"region": " =?base64?north?= ", "lift": True},
     {"region": "=?base64?bm9ydGg=?=", "inside": {"door": ""}},
     {"region": "north\tof\r\nX: y", "lift": False},
+    {"region": "rear ", "floor": -3, "inside": {"door": " left"}, "in.side": "around the corner " * 20 + "right"},
+    {"region": "del\x7fta", "inside": {"door": "e\u0301 \u0131\U0001f6aa"}},
     {"region": "west", "lift": True},
 )
 _BEFORE: Final = {
@@ -72,6 +75,9 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 """A header's value in base64."""
+_ANY_ZLIB: Final = 47
+"""Reads what gzip and zlib write."""
+_INFLATED: Final = 64 * 1024
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 
 
@@ -206,7 +212,8 @@ async def http_version_header(bench: ClientBench) -> None:
     "searches for two unique words and for one of them alone, in short, long and non-ASCII queries, cancels a search, "
     "searches several servers, and does everything else that the driver can.",
     passes="No name or value of any header contains either word or its beginning: neither plain, percent-encoded, as "
-    "HTML character references, nor in base64, quoted-printable or hexadecimal, encoded once or several times.",
+    "HTML character references, nor in base64, quoted-printable or hexadecimal, encoded once or several times, "
+    "compressed or not.",
     transports=("http",),
     methods=EVERY_METHOD,
 )
@@ -283,6 +290,9 @@ def _decoded_once(value: str) -> list[str]:
             decoded.append(base64.b64decode(whole + "=" * (-len(whole) % 4)))
     for run in _HEX.findall(value):
         decoded += [bytes.fromhex(run[start : len(run) - (len(run) - start) % 2]) for start in range(2)]
+    for each in tuple(decoded):
+        with suppress(zlib.error):
+            decoded.append(zlib.decompressobj(_ANY_ZLIB).decompress(each, _INFLATED))
     return [unescape(value), unquote_plus(value), *(each.decode("utf-8", errors="replace") for each in decoded)]
 
 
@@ -340,13 +350,14 @@ def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
     title="A call has the `Mcp-Param-*` headers of the found definition",
     sends="On the second page of a search, a tool with `x-mcp-header` on some of its parameters, among tools with "
     "similar names. The client calls it without having listed it, after a listing or a search in which it had another "
-    "header, and after a search with a limit. The arguments are of each type, `false`, 0, a large integer, `null`, "
-    "omitted for a default, inside an object, under a name with a dot, and text that is empty, has leading and "
-    "trailing spaces or control characters, or looks encoded. Then calls after a search that finds many other tools, "
-    "after a list change, after searches in which it has another header and none, after one whose second page fails, "
-    "after one that may be answered from a cache, and after a search by which the client learns another header when a "
-    "call gets error -32020. If the driver has `authorization`, also for another user; if it has `federation`, with "
-    "two servers that have a tool of that name.",
+    "header, after a search with a limit, and after one that finds many other tools. The arguments are of each type, "
+    "`false`, 0, a negative integer and the largest one, `null`, omitted for a default, inside an object, under a name "
+    "with a dot, and text that is empty or long, has leading or trailing spaces or control characters, is not "
+    "normalized, or looks encoded. Then calls after a search that finds many other tools, after a list change, after "
+    "searches in which it has another header and none, after one whose second page fails, after one that may be "
+    "answered from a cache, and after a search by which the client learns another header when a call gets error "
+    "-32020. If the driver has `authorization`, also for another user; if it has `federation`, with two servers that "
+    "have a tool of that name.",
     passes="The call has `Mcp-Param-*` headers with the values of the given arguments, in base64 if they are not "
     "printable ASCII, have leading or trailing spaces, or look encoded. A client that lists in between, so that the "
     "listed definition decides, is not judged.",
@@ -376,14 +387,15 @@ async def http_param_headers(bench: ClientBench) -> None:
         return needs.get(params["query"], pages)(params)
 
     judged = False
-    cases = {**_BEFORE, "limited": "found with a limit, and another search since"}
+    cases = {**_BEFORE, "limited": "found with a limit, and another search since", "many": "found after many others"}
+    earlier = {"found": ("ask a zone", _ROOM), "limited": ("ask one", _ROOM), "many": ("ask nobody", None)}
     for before, case in cases.items():
         async with bench.connected(Script(search=search, tools=(outdated,))) as session:
             if before == "listed":
                 with suppress(NoDriverFeatureError):
                     await session.ask("list_tools")
-            if before in {"found", "limited"}:
-                await session.search("ask a zone" if before == "found" else "ask one", _ROOM)
+            if before in earlier:
+                await session.find(*earlier[before])
             need = "ask nobody" if before == "limited" else "ask a region"
             await session.find_and_call(need, "ask_region", _ARGUMENTS[0])
             bench.require(bool(session.peer.requests("tools/call")), "the client did not call the tool", session.latest)
@@ -393,11 +405,14 @@ async def http_param_headers(bench: ClientBench) -> None:
             for arguments in _ARGUMENTS[1:-1] if before == "never" else ():
                 await session.ask("call", name="ask_region", arguments=arguments)
                 judged |= _expect_headers(bench, session.peer, arguments, case)
-            later = ((False, "ask nobody"), (True, "ask nobody"), (False, "ask a zone"), (False, "ask anybody"))
-            for changed, since in later[: len(later) if before == "never" else 1]:
+            later = (
+                (False, "ask nobody", None), (True, "ask nobody", None),
+                (False, "ask a zone", _ROOM), (False, "ask anybody", None),
+            )  # fmt: skip
+            for changed, since, limit in later[: len(later) if before == "never" else 1]:
                 if changed:
                     await session.peer.notify_change()
-                await session.search_all(since)
+                await session.find(since, limit)
                 arguments = {**_ARGUMENTS[-1], "note": f"{since} {changed}"}
                 await session.ask("call", name="ask_region", arguments=arguments)
                 after = f"{case}; since: {since}{', after a list change' if changed else ''}"
@@ -473,8 +488,8 @@ async def _expect_headers_of_kept_page(bench: ClientBench, marked: JsonObject, l
     title="The result of a call is validated with the found definition",
     sends="A tool that is found with an `outputSchema`, among tools with similar names. The client calls it without "
     "having listed it, after a listing and after another search in which it had another `outputSchema`, and after a "
-    "search in which it has none. The result is valid by the latest definition. If the driver has `federation`, two "
-    "servers have a tool of that name.",
+    "search in which it has none. The result is valid by the latest definition. Then another server has a tool "
+    "of that name; if the driver has `federation`, two servers at once.",
     passes="The client returns the result of the call and no error. A client that lists in between is not judged.",
 )
 async def call_validated_by_found(bench: ClientBench) -> None:
@@ -510,6 +525,13 @@ async def call_validated_by_found(bench: ClientBench) -> None:
             bench.applies(not listed, "the client lists when it calls, so the listed definition decides")
             bench.require(bool(session.peer.requests("tools/call")), "the client did not call the tool", session.latest)
             _expect_called(bench, session.peer, outcome, f"{_BEFORE[before]} by {need!r}")
+    if not bench.options.one_shot:
+        elsewhere = Script(search=serves(found(outdated)), structured={"weigh_parcel": {"ounces": 5}})
+        async with bench.connected(elsewhere) as session:
+            await session.search("weigh a parcel", _ROOM)
+            outcome = await session.ask("call", name="weigh_parcel", arguments={})
+            if session.peer.requests("tools/call"):
+                _expect_called(bench, session.peer, outcome, "an earlier server had a tool of that name")
     scripts = {
         name: Script(search=serves(found(each)), structured={"weigh_parcel": {unit: 5}})
         for name, each, unit in (("a", by_found, "grams"), ("b", outdated, "ounces"))
