@@ -360,11 +360,17 @@ class LegacyAdvertisedToDeclaringClientsOnly(Fault):
 class LegacyAdvertisedInTheLatestRevisionOnly(Fault):
     """Settles on an older revision where that is asked for, in which it has one place alone."""
 
+    revision = "2025-06-18"
+
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == "initialize" and params.get("protocolVersion") == "2025-06-18":
-            outcome["result"]["protocolVersion"] = "2025-06-18"
+        if method == "initialize" and params.get("protocolVersion") == self.revision:
+            outcome["result"]["protocolVersion"] = self.revision
             del outcome["result"]["capabilities"]["extensions"]
         return outcome
+
+
+class LegacyNotAdvertisedInTheFirstRevision(LegacyAdvertisedInTheLatestRevisionOnly):
+    revision = "2024-11-05"
 
 
 class LegacyAdvertisedWhereDeclared(Fault):

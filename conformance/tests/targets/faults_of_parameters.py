@@ -282,6 +282,20 @@ def progress_token_refused(params: Json) -> Json:
     return params
 
 
+@wrong_params
+def progress_token_of_text_refused(params: Json) -> Json:
+    if isinstance(member(params, "_meta").get("progressToken"), str):
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
+@wrong_params
+def trace_context_refused(params: Json) -> Json:
+    if "traceparent" in member(params, "_meta"):
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
 class LimitBoundToCursor(Fault):
     """Refuses a cursor with another limit than that of its search."""
 

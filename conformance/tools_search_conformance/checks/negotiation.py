@@ -20,7 +20,7 @@ from tools_search_conformance.target.pages import Page, advertised_settings, com
 from tools_search_conformance.target.primitives import OTHERS, TOOLS, keys_in
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
-from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, UNDECLARED
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, OLDEST, UNDECLARED
 from tools_search_conformance.wire.record import Exchange
 
 _METHOD_NOT_FOUND: Final = -32601
@@ -65,7 +65,7 @@ _DECLARATIONS: Final[tuple[tuple[JsonObject, str], ...]] = (
 @server_check(
     title="The server advertises the extension and the `tools` capability",
     sends="In the modern era, `server/discover` before any search and after some, also from a client that declares"
-    " nothing; in the legacy era, `initialize` from such a client, from a client of an older revision, and from an"
+    " nothing; in the legacy era, `initialize` from such a client, from clients of older revisions, and from an"
     " ordinary client. Over HTTP, from a caller from whom a fixture hides tools. Once more after a change of the"
     " catalog, if the fixture can be reloaded.",
     passes="`capabilities.extensions` in a `server/discover` result has the settings object; `capabilities.tools` is"
@@ -180,7 +180,8 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
     if bench.cell.era == LEGACY and bench.can_start("core"):
         others.append((bench.undeclaring(), nothing))
         if bench.starts_freely:
-            others.append((bench.older(), f" for a client of revision {OLDER} that declares in `experimental`"))
+            who = " for a client of revision {} that declares in `experimental`"
+            others += [(bench.older(revision), who.format(revision)) for revision in (OLDER, *OLDEST)]
     for catalog, whom in (("empty", _OF_NOTHING), ("single", _OF_ONE_TOOL)):
         if bench.may_serve(catalog):
             others.append((bench.serving(catalog), whom))
@@ -223,8 +224,8 @@ async def _after_change(bench: Bench) -> tuple[Any, Exchange] | None:
 
 @server_check(
     title="`extensions` and `experimental` in an `initialize` result have equal settings",
-    sends="`initialize`, also from a client that declares nothing and from a client of an older revision, which"
-    " declares the extension in `experimental`; over HTTP, to a caller from whom a fixture hides tools, and once more"
+    sends="`initialize`, also from a client that declares nothing and from clients of older revisions, which"
+    " declare the extension in `experimental`; over HTTP, to a caller from whom a fixture hides tools, and once more"
     " after a change of its catalog.",
     passes="`capabilities.extensions` and `capabilities.experimental` have equal objects at the extension identifier.",
     eras=(LEGACY,),

@@ -189,14 +189,15 @@ _MEANT_ELSEWHERE: Final = (
 """Members of search and paging in other interfaces, with values that would narrow the result there."""
 _UNKNOWN_MEMBERS: Final[tuple[JsonObject, ...]] = (
     {"_meta": {"com.example/trace": "1", "progressToken": 7, f"{META_PREFIX}of-a-later-revision": {}}},
-    {"_meta": {EXTENSION_ID: {"limit": 1, "query": "", "cursor": "x"}, "x": None}},
+    {"_meta": {EXTENSION_ID: {"limit": 1, "query": "", "cursor": "x"}, "x": None, "progressToken": "seven"}},
+    {"_meta": {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "x=1", "baggage": "y=2"}},
     {"filters": {"group": "no such group"}, "detail": "name_only"},
     {"x": None, "deep": [[{"y": [1]}]], "": {}},
     {"Limit": 0, "LIMIT": 1, "Cursor": 5, "CURSOR": "no such cursor", "Query": "", "limit ": 0},
     *(dict.fromkeys(names.split(), value) for value, names in _MEANT_ELSEWHERE),
     {"orderBy": "name", "order": "asc", "mode": "exact", "format": "names", "enabled": False, "page": 2},
 )  # fmt: skip
-_EVERY_UNKNOWN_MEMBER: Final = {name: value for members in _UNKNOWN_MEMBERS[2:] for name, value in members.items()}
+_EVERY_UNKNOWN_MEMBER: Final = {name: value for members in _UNKNOWN_MEMBERS[3:] for name, value in members.items()}
 _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("query", {"query": 5}),
     ("query", {"query": " "}),

@@ -310,13 +310,13 @@ class Bench(ListBench):
         async with aclosing(other), self._opened(other, catalog) as opened:
             yield opened
 
-    def older(self) -> AbstractAsyncContextManager[Bench]:
+    def older(self, revision: str = OLDER) -> AbstractAsyncContextManager[Bench]:
         """Yield a bench on a connection that requests an older legacy revision, the same for every check.
 
         Its client declares the extension where an SDK of that revision can send it.
         """
         declared = {"experimental": DECLARED["extensions"]}
-        return self._kept(Opening(revision=OLDER, capabilities=declared), "older")
+        return self._kept(Opening(revision=revision, capabilities=declared), f"older: {revision}")
 
     @asynccontextmanager
     async def of_legacy_client(self) -> AsyncGenerator[Bench]:

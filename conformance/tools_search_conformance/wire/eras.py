@@ -27,7 +27,10 @@ ERAS: Final[tuple[Era, ...]] = (MODERN, LEGACY)
 OLDER: Final = "2025-06-18"
 """A revision of the handshake era older than the one used for cells."""
 
-LEGACY_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", OLDER, LEGACY})
+OLDEST: Final = ("2025-03-26", "2024-11-05")
+"""The revisions of that era before that one."""
+
+LEGACY_REVISIONS: Final = frozenset({*OLDEST, OLDER, LEGACY})
 """The revisions that a server in the handshake era can negotiate."""
 
 DECLARED: Final[Mapping[str, Any]] = {"extensions": {EXTENSION_ID: {}}}
