@@ -124,8 +124,8 @@ async def _expect_ids_apart_at_once(bench: ClientBench) -> None:
     title="Every search has valid params",
     sends="An ordinary peer; the client searches two pages, with limits from 1 to 1,000 and without one. Then a peer"
     " that is too busy for the first search and refuses the first cursor.",
-    passes="`query` is a string that is not blank; `limit` is an integer of at least 1, or absent; `cursor` was issued"
-    " by the peer, or is absent.",
+    passes="`query` is a string that is not blank; `limit` is an integer of at least 1, or absent; `cursor` is a"
+    " string, or absent.",
     methods=EVERY_METHOD,
 )
 async def request_params(bench: ClientBench) -> None:
@@ -145,9 +145,10 @@ async def request_params(bench: ClientBench) -> None:
             params = exchange.params
             query, limit, cursor = (params.get(member) for member in ("query", "limit", "cursor"))
             valid = {
+                # Whether a later page repeats the query is what query-repeated judges.
                 "query": cursor is not None or (isinstance(query, str) and bool(query.strip(WHITE_SPACE))),
                 "limit": "limit" not in params or (integer(limit) or 0) >= 1,
-                "cursor": "cursor" not in params or cursor in pages.cursors,
+                "cursor": "cursor" not in params or isinstance(cursor, str),
             }
             for member, fine in valid.items():
                 message = f"the client sent a search with the invalid {member} {json.dumps(params.get(member))}"
