@@ -103,12 +103,6 @@ def _asking_with(change: Callable[[Json], Json]) -> type[Client]:
 
 cursor_null_at_first = _asking_with(lambda params: {"cursor": None, **params})
 limit_null = _asking_with(lambda params: {"limit": None, **params})
-limit_as_text = _asking_with(
-    lambda params: {**params, **({"limit": str(params["limit"])} if "limit" in params else {})}
-)
-limit_of_a_fraction = _asking_with(
-    lambda params: {**params, **({"limit": params["limit"] - 0.5} if "limit" in params else {})}
-)
 # Searches for what it was written for, and not for what it is asked.
 words_of_its_own = _asking_with(lambda params: {**params, "query": "read a file"})
 
@@ -197,6 +191,16 @@ class AsksBeyondTheEnd(Client):
 class LimitZero(Client):
     def limited(self, limit: int | None) -> Json:
         return {"limit": limit or 0}
+
+
+class LimitAsText(Client):
+    def limited(self, limit: int | None) -> Json:
+        return {} if limit is None else {"limit": str(limit)}
+
+
+class LimitOfAFraction(Client):
+    def limited(self, limit: int | None) -> Json:
+        return {} if limit is None else {"limit": limit - 0.5}
 
 
 class IdsBroken(Client):

@@ -227,7 +227,8 @@ async def _expect_apart_of_servers(bench: ClientBench) -> None:
         at = session.evidence
     async with bench.federated(dict.fromkeys(("a", "b"), Script(search=_named_by_request_only_now))) as session:
         for (query, limit), names in zip(_OF_SERVERS, returned, strict=True):
-            wanted = {_name_for(exchange.params) for exchange in (await session.search(query, limit)).searches}
+            searches = (await session.search(query, limit)).searches
+            wanted = {each["name"] for exchange in searches for each in (exchange.result or {}).get("tools", ())}
             case = f"several servers, the query {query!r} with limit {limit}, after similar searches"
             message = f"the client answered a search from the cached page of another: {case}, returned {sorted(names)}"
             bench.expect(not names or bool(names & wanted), at, f"{message}, none of {sorted(wanted)}", case=case)

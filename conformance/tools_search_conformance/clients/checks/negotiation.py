@@ -31,7 +31,7 @@ from tools_search_conformance.clients.script import (
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHER_METHODS, OTHERS
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
-from tools_search_conformance.wire.codec import JsonObject, integer
+from tools_search_conformance.wire.codec import JsonObject, integer, same
 from tools_search_conformance.wire.eras import LEGACY, META_PREFIX, MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -67,23 +67,18 @@ async def _expect_search(
     script: Script,
     case: str,
     *,
-    limit: int | None = None,
-    may_be_null: bool = True,
     must_connect: bool = True,
 ) -> None:
-    """Expect a search; with a `limit`, also that the client sends a valid one, none, or `null` if it `may_be_null`."""
     async with bench.connected(script, must_connect=must_connect) as session:
-        await session.search(_NEED, limit)
+        await session.search(_NEED)
         session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
-        if limit is not None:
-            with suppress(NoDriverFeatureError):  # a one-shot client does one thing
-                await session.search(_NEED)
-                await session.search_all(_NEED)
-        for exchange in session.peer.searches if limit is not None else ():
-            asked = exchange.params.get("limit", 1)
-            message = f"{case}, and the client sent a search with limit {json.dumps(asked)}"
-            valid = may_be_null if asked is None else (integer(asked) or 0) >= 1
-            session.expect(valid, message, exchange, case=case)
+
+
+async def _search_for_some_and_all(session: Session) -> None:
+    """Search without a limit, and for all tools, unless the client does only one thing."""
+    with suppress(NoDriverFeatureError):
+        await session.search(_NEED)
+        await session.search_all(_NEED)
 
 
 async def _require_search(bench: ClientBench) -> None:
@@ -187,21 +182,30 @@ async def settings_malformed(bench: ClientBench) -> None:
     await _require_search(bench)
     unsized = {name: value for name, value in SETTINGS.items() if name != "catalogSize"}
     async with bench.connected(Script(settings=unsized)) as session:
-        await session.search(_NEED)
-        # If the client sends `null` wherever it has no limit, request-params fails.
-        nulls = any(exchange.params.get("limit", 1) is None for exchange in session.peer.searches)
+        await session.search(_NEED, 5)
+        await _search_for_some_and_all(session)
+        # A limit that the client sends whatever the settings are is what request-params judges.
+        usual = [exchange.params["limit"] for exchange in session.peer.searches if "limit" in exchange.params]
         if session.peer.searches:
             wrong += tuple(("catalogSize", value) for value in _NOT_SIZES)
     cases: list[JsonObject] = [{member: value} for member, value in bench.share(wrong)]
     if bench.primitive.setting:
         others = {each.setting: True for each in OTHERS if each.setting != bench.primitive.setting}
         around = {"maxLimit": "fifty", "catalogSize": -1, "topics": 7, **others}
-        own = {**SETTINGS, "contents": "yes", "unlisted": None}
-        cases.insert(0, Undisguised({**around, bench.primitive.setting: own}))
+        of_resources = {"contents": "yes", "unlisted": None} if bench.primitive.setting == "resources" else {}
+        cases.insert(0, Undisguised({**around, bench.primitive.setting: {**SETTINGS, **of_resources}}))
     for malformed in bench.some(cases, 4):
         settings = malformed if isinstance(malformed, Undisguised) else {**SETTINGS, **malformed}
         case = f"the settings had {json.dumps(malformed)}"
-        await _expect_search(bench, Script(settings=settings), case, limit=5, may_be_null=nulls)
+        async with bench.connected(Script(settings=settings)) as session:
+            await session.search(_NEED, 5)
+            session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
+            await _search_for_some_and_all(session)
+            for exchange in session.peer.searches:
+                asked = exchange.params.get("limit", 1)
+                message = f"{case}, and the client sent a search with limit {json.dumps(asked)}"
+                valid = (integer(asked) or 0) >= 1 or any(same(asked, each) for each in usual)
+                session.expect(valid, message, exchange, case=case)
 
 
 @client_check(
