@@ -195,7 +195,7 @@ def test_an_owner_who_cannot_keep_queries_out_of_the_log_is_told_until_somebody_
 ) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
     address = database.other("plainly_owned")
-    says = 'have a superuser run `alter database "plainly_owned" set log_parameter_max_length = 0`'
+    says = "have a superuser run `alter database plainly_owned set log_parameter_max_length = 0`"
     with psycopg.connect(address, autocommit=True) as superuser:
         superuser.execute(f"alter database plainly_owned owner to {database.reader()}")
         owned = database.as_reader(address)

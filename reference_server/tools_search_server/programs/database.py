@@ -160,7 +160,7 @@ Examples:
 
 
 _LOGGED: Final = """
-    select current_database() where current_setting('log_parameter_max_length') <> '0' and not exists (
+    select quote_ident(current_database()) where current_setting('log_parameter_max_length') <> '0' and not exists (
         select from pg_db_role_setting join pg_database on pg_database.oid = setdatabase
         where datname = current_database() and 'log_parameter_max_length=0' = any (setconfig)
     )
@@ -169,7 +169,7 @@ _LOGGED: Final = """
 
 def _tell_what_is_logged(connection: Connection) -> None:
     for (database,) in connection.execute(_LOGGED).fetchall():
-        advice = f'have a superuser run `alter database "{database}" set log_parameter_max_length = 0`'
+        advice = f"have a superuser run `alter database {database} set log_parameter_max_length = 0`"
         logger.warning("PostgreSQL may write queries to its log: %s", advice)
 
 

@@ -62,13 +62,7 @@ _AMONG_CAPABILITIES: Final[Mapping[str, Any]] = {
 """The identifier as a capability, and under names that only a parser that ignores case takes for known capabilities."""
 
 
-async def _expect_search(
-    bench: ClientBench,
-    script: Script,
-    case: str,
-    *,
-    must_connect: bool = True,
-) -> None:
+async def _expect_search(bench: ClientBench, script: Script, case: str, *, must_connect: bool = True) -> None:
     async with bench.connected(script, must_connect=must_connect) as session:
         await session.search(_NEED)
         session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
