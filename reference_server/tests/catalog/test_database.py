@@ -21,6 +21,7 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
+from string import ascii_lowercase
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, LiteralString
@@ -29,12 +30,14 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import anyio.to_thread
 import httpx2
+import numpy as np
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from click.testing import CliRunner, Result
 from clients import names, with_token
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, retry_after, search_tools, server_settings
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
@@ -53,6 +56,7 @@ from tools_search_ranking.postgres import ToolEntry, import_catalog, migrate, up
 from tools_search_ranking.postgres import index as postgres_index  # noqa: E402
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 from tools_search_ranking.postgres.schema import OPTIONS  # noqa: E402
+from tools_search_ranking.semantic import Embedder, SemanticRanker  # noqa: E402
 from tools_search_server.base.limits import Limits  # noqa: E402
 from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
 from tools_search_server.gateway import shared_index  # noqa: E402
@@ -78,11 +82,13 @@ class Database:
         self.folder = folder
         self.address = embedded_address(folder, restarts=False)
 
-    def other(self, name: str, encoding: str = "UTF8") -> str:
+    def other(self, name: str, encoding: str = "UTF8", owner: str = "postgres") -> str:
         """Return the address of an empty database in this server."""
         with psycopg.connect(self.address, autocommit=True) as connection:
             connection.execute(f"drop database if exists {name}")
-            connection.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")
+            connection.execute(
+                f"create database {name} encoding '{encoding}' locale 'C' template template0 owner {owner}"
+            )
         return self.address.replace("/postgres?", f"/{name}?")
 
     def reader(self) -> str:
@@ -221,7 +227,10 @@ def test_an_owner_who_cannot_keep_queries_out_of_the_log_is_told_until_somebody_
         (["reindex", "--database", "{address}", "--name", "missing"], "there is no catalog 'missing'"),
         (["--catalog", "{address}", "--catalog-name", "missing"], "has no catalog 'missing'"),
         (["--index", "{address}"], "--index requires --config"),
-        (["--catalog", "{address}", "--least-confidence", "0.1"], "remove --semantic, --multilingual"),
+        (["--catalog", "{address}", "--least-confidence", "0.1"], "remove --least-confidence"),
+        (["--catalog", "{address}", "--catalog-name", "other", "--semantic"], "has no vectors of all-MiniLM-L6-v2"),
+        (["import", "{file}", "--to", "{unable}", "--semantic"], "have a superuser run `create extension vector`"),
+        (["import", "{file}", "--to", "{address}", "--semantic", "--multilingual"], "Give only one of them"),
         (["status", "--database", "{empty}"], "has no schema tools_search, or this role may not use it: run `import`"),
         (["import", "{file}", "--to", "{address}", "--name", "\udcff"], "not printable"),
         (["reindex", "--database", "{address}", "--name", "\udcff"], "not printable"),
@@ -242,6 +251,7 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
     given = {"{file}": lambda: file, "{address}": lambda: database.address, "{empty}": lambda: database.other("empty"),
              "{reader}": lambda: database.as_reader(database.address),
              "{powerless}": lambda: database.as_reader(database.other("powerless")),
+             "{unable}": lambda: database.as_reader(database.other("unable", owner=database.reader())),
              **{f"{{{name}}}": partial(database.other, "odd", name) for name in ("LATIN1", "SQL_ASCII")}}  # fmt: skip
     filled = [given[argument]() if argument in given else argument for argument in arguments]
     refused = run(*filled)
@@ -538,6 +548,56 @@ async def test_a_search_that_would_fail_again_is_not_to_be_retried_and_the_log_s
     assert "File " not in logged
 
 
+@pytest.mark.anyio
+async def test_a_catalog_that_is_imported_with_a_model_is_searched_by_meaning(
+    database: Database, servers: Any, tmp_path: Path
+) -> None:
+    texts = {
+        "send_invoice": "Bill a customer for goods.",
+        "brew_tea": "Prepares a hot drink.",
+        "lock_door": "Secures a room.",
+    }
+    tools = [{"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in texts.items()]
+    file = written(tmp_path / "tools.json", {"tools": tools})
+    to = ("--to", database.address, "--name", "meant", "--reader", database.reader())
+    imported = run("import", file, *to, "--semantic")
+    assert "The catalog 'meant' has 3 tools" in imported.stdout, imported.output
+    shown = json.loads(run("status", "--database", database.address, "--json").stdout)["catalogs"]
+    assert {own["name"]: own["embedded"] for own in shown if own["name"] in ("meant", "other")} == {
+        "meant": 3,
+        "other": 0,
+    }
+    options = ("--catalog", database.as_reader(database.address), "--catalog-name", "meant")
+    found: list[list[str]] = []
+    with anyio.fail_after(SECONDS):
+        for url in (servers.start_http(*options), servers.start_http(*options, "--semantic")):
+            async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+                found.append([tool.name for tool in (await search_tools(client, "keep burglars away", limit=1)).tools])
+    assert found == [[], ["lock_door"]]
+
+
+def by_initials(texts: Sequence[str]) -> Any:
+    return np.array(
+        [[0.01 + sum(word[:1] == letter for word in text.split()) for letter in ascii_lowercase] for text in texts]
+    )
+
+
+@pytest.mark.anyio
+async def test_a_shared_index_is_searched_by_meaning_once_all_its_tools_have_vectors(
+    database: Database, raw: Any, tmp_path: Path
+) -> None:
+    ranker = SemanticRanker(Embedder("initials", by_initials, least_cosine=0.3))
+    with anyio.fail_after(SECONDS):
+        async with sharing(
+            database.address, database.address, "initials", tmp_path, raw("growing", tmp_path), ranker=ranker
+        ) as client:
+            for name, query in {"zebra": "zoo zone zest", "xylophone": "xenon xerox"}.items():
+                await grow(client, name)
+                while not (found := (await search_tools(client, query)).tools):  # noqa: ASYNC110 - as in `settled`
+                    await anyio.sleep(0.1)
+                assert [tool.name for tool in found][:1] == [f"kitchen__{name}"]
+
+
 @pytest.mark.rotating
 @pytest.mark.anyio
 async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_see(
@@ -566,13 +626,19 @@ async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_s
 
 @asynccontextmanager
 async def sharing(
-    embedded: str, address: str, name: str, tmp_path: Path, entry: dict[str, Any], server: str = "kitchen"
+    embedded: str,
+    address: str,
+    name: str,
+    tmp_path: Path,
+    entry: dict[str, Any],
+    server: str = "kitchen",
+    ranker: Ranker | None = None,
 ) -> AsyncGenerator[Client]:
     """Connect to a gateway in this process, whose index is in a database."""
     with psycopg.connect(embedded, autocommit=True) as connection:
         migrate(connection)
     file = Path(written(tmp_path / "mcp.json", {"mcpServers": {server: entry}}))
-    program = gateway_program(file, Limits(index=address, index_name=name), GatewayOptions(20, 20))
+    program = gateway_program(file, Limits(index=address, index_name=name, ranker=ranker), GatewayOptions(20, 20))
     async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as client:
         yield client
 

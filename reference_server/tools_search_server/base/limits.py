@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_ext_tools_search.cursor import MIN_KEY_BYTES
 from mcp_ext_tools_search.ranking import Ranker
@@ -12,6 +13,9 @@ from tools_search_hosts import ConfigurationError
 from tools_search_hosts.counts import number_of
 
 from tools_search_server.base.defaults import CURSOR_KEY_VARIABLE, MAX_PAGE_SIZE
+
+if TYPE_CHECKING:
+    from tools_search_ranking.semantic import Embedder
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,13 @@ class Limits:
 
     index_name: str = "gateway"
     """Name of the catalog in that database; the same for all replicas."""
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The model of a ranker that ranks by meaning too; `None` for any other."""
+        from tools_search_ranking.semantic import SemanticRanker  # takes a while to import
+
+        return self.ranker.embedder if isinstance(self.ranker, SemanticRanker) else None
 
 
 def read_cursor_key(file: Path | None) -> bytes | None:

@@ -169,7 +169,7 @@ class DatabaseCatalog:
 
     def __init__(self, address: str, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits
-        self.pool = PostgresPool(address)
+        self.pool = PostgresPool(address, embedder=limits.embedder)
         self._revision: _Revision | None = None
         self._signer = CursorSigner(limits.cursor_key)
 

@@ -108,7 +108,7 @@ class GatewaySearch:
         if limits.index is not None:
             from tools_search_server.gateway.shared_index import SharedIndex  # here because it needs an extra
 
-            self.shared = SharedIndex(gateway, limits.index, limits.index_name)
+            self.shared = SharedIndex(gateway, limits.index, limits.index_name, limits.embedder)
         self._indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)

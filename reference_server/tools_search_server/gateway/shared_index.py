@@ -7,6 +7,9 @@ replica omits them.
 
 A replica remembers what the index contains, and reads what others have changed since. Only if something is still
 missing does it write, in a task of its own: searches wait for it, but not long, and then do without it.
+
+With an embedder, replicas share the work of making vectors, after the tools are written. A search ranks by words alone
+until all tools that its caller may see have vectors.
 """
 
 from __future__ import annotations
@@ -38,11 +41,13 @@ from tools_search_ranking.postgres import (
     UnavailableError,
     UnknownCatalogError,
     UnreachableError,
+    embed_catalog,
     import_catalog,
     refusal,
     update_catalog,
 )
 from tools_search_ranking.postgres.schema import OPTIONS
+from tools_search_ranking.semantic import Embedder, EmbedderError
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.index_contents import (
@@ -85,6 +90,9 @@ _TRUSTED_SECONDS: Final = 60
 """When to read the contents of the index as a whole again. A database that was restored from a backup, or lost its last
 changes with its primary, may have other contents than its revisions suggest."""
 
+_EMBEDDING_REST_SECONDS: Final = 60
+"""Pause after the database has failed while vectors were made."""
+
 _MOST_HITS: Final = 10_000
 _BATCH: Final = 2_000
 """Maximum number of changed tools per update."""
@@ -119,9 +127,9 @@ class SharedIndex:
     The role in `address` must own the schema. All replicas use the same name of the catalog.
     """
 
-    def __init__(self, gateway: Gateway, address: str, catalog: str) -> None:
-        self._gateway, self._address, self._catalog = gateway, address, catalog
-        self._pool = PostgresPool(address)
+    def __init__(self, gateway: Gateway, address: str, catalog: str, embedder: Embedder | None = None) -> None:
+        self._gateway, self._address, self._catalog, self._embedder = gateway, address, catalog, embedder
+        self._pool = PostgresPool(address, embedder=embedder)
         self._tasks: TaskGroup
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._floors = WeakKeyDictionary[View, tuple[Sequence[Tool], Floor]]()
@@ -143,11 +151,15 @@ class SharedIndex:
         self._rests_until = -math.inf
         self._writes_rest_until = -math.inf
         """When to write again after the database has refused a write."""
+        self._written_to = anyio.Event()
+        """Set when the index may have tools without vectors."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keep connections to the database open, and write to the index, until the context ends."""
         async with self._pool, anyio.create_task_group() as self._tasks:
+            if self._embedder is not None:
+                self._tasks.start_soon(self._embed, self._embedder)
             yield
             self._tasks.cancel_scope.cancel()
 
@@ -260,6 +272,7 @@ class SharedIndex:
             if anyio.current_time() < self._rests_until:  # it failed while searches waited for the update before
                 raise _RestingError
             update.set_result(await self._write_missing())
+            self._written_to.set()
         except Exception as error:  # of every search that waits for it
             update.set_exception(error)
             update.exception()  # all of them may have given up, which is no reason to report it on standard error
@@ -267,6 +280,26 @@ class SharedIndex:
             self._update = None
             if not update.done():  # the gateway stops
                 update.set_result(False)
+
+    async def _embed(self, embedder: Embedder) -> None:
+        """Make the vectors that tools lack after each change of the index. Returns when the embedder fails."""
+        while True:
+            await self._written_to.wait()
+            self._written_to = anyio.Event()
+            try:
+                await anyio.to_thread.run_sync(self._embed_missing, embedder, abandon_on_cancel=True)
+            except EmbedderError as error:
+                logger.error("ranking tools by words alone: %s", error)
+                return
+            except (psycopg.Error, SchemaError, LookupError) as error:
+                reason = (refusal(error) if isinstance(error, psycopg.Error) else str(error)) or "it cannot be reached"
+                logger.warning("the index lacks vectors of new tools: %s", reason)
+                await anyio.sleep(_EMBEDDING_REST_SECONDS)
+                self._written_to.set()
+
+    def _embed_missing(self, embedder: Embedder) -> None:
+        with psycopg.connect(self._address, **_WRITING, autocommit=True) as connection:
+            embed_catalog(connection, self._contents.catalog, embedder)
 
     async def _write_missing(self) -> bool:
         """Write the tools that the index lacks. Return whether it has all of them, as the gateway lists them."""

@@ -91,10 +91,10 @@ def _file_program(file: Path | None, limits: Limits, answer: CallTool) -> Progra
 
 def _database_program(source: str, name: str, limits: Limits, answer: CallTool, fixture: Path | None) -> Program:
     if fixture is None:
-        address = checked_catalog(source, name)
+        address = checked_catalog(source, name, limits.embedder)
     else:
         name = f"{CATALOG_VARIABLE} {real_path(fixture)}"  # so that runs at the same time do not disturb each other
-        address = import_file(source, name, fixture)
+        address = import_file(source, name, fixture, limits.embedder)
     # Imported here because it needs an extra.
     from tools_search_server.catalog.database import DatabaseCatalog, database_server, with_schema_of_call
 
@@ -106,7 +106,7 @@ def _database_program(source: str, name: str, limits: Limits, answer: CallTool, 
     async def import_changes(fixture: Path) -> None:
         async for _ in changes_of(fixture, _POLL_SECONDS):
             try:
-                await anyio.to_thread.run_sync(import_file, address, name, fixture)
+                await anyio.to_thread.run_sync(import_file, address, name, fixture, limits.embedder)
             except ConfigurationError as error:
                 logger.warning("%s cannot be used: %s", fixture, " ".join(error.problems))
 

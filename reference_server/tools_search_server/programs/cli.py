@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import anyio
 import click
-from tools_search_hosts import ConfigurationError
 from tools_search_hosts.locations import cache_folder
 
 from tools_search_server.base.address import Address
@@ -49,10 +48,12 @@ from tools_search_server.programs.database import (
 )
 from tools_search_server.programs.exits import CannotServeError, Commands, exit_with
 from tools_search_server.programs.log import LogFormat, log_to_stderr
+from tools_search_server.programs.models import model_options, selected_model
 from tools_search_server.programs.status import check, status
 
 if TYPE_CHECKING:
     from mcp_ext_tools_search.ranking import Ranker
+    from tools_search_ranking.semantic import Embedder
 
     from tools_search_server.programs.serving import Program
 
@@ -174,9 +175,7 @@ class _NumberRange(click.FloatRange):
 @click.option("--least-confidence", type=_NumberRange(0, 1), metavar="SHARE",
               help="Return nothing if the probability that any tool fits is lower; "
                    "default 0.02.")  # fmt: skip
-@click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
-@click.option("--multilingual", is_flag=True,
-              help="Rank by meaning too, in sixteen languages; needs the extra [multilingual].")  # fmt: skip
+@model_options
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key for cursors; replicas share it.")
 @click.option("--index", metavar="DATABASE", help="Share the tool index with replicas in this database.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
@@ -268,14 +267,11 @@ def command(
         (keep_queries and not config, "--keep-queries requires --config."),
         (index and not config, "--index requires --config. Use --catalog to serve a catalog in a database."),
         (
-            (index or (catalog and is_database(catalog)))
-            and (semantic or multilingual or least_confidence is not None),
-            "a database ranks by words alone and has no confidence threshold: remove --semantic, --multilingual and "
-            "--least-confidence.",
+            (index or (catalog and is_database(catalog))) and least_confidence is not None,
+            "a database has no confidence threshold: remove --least-confidence.",
         ),
         (redis and not config, "--redis requires --config."),
         (as_json and not only_check, "--json requires --check."),
-        (semantic and multilingual, "--semantic and --multilingual select different models. Give only one of them."),
         (len(at_most) > 1, f"--compat auto was given several numbers of tools: {sorted(at_most)}. Give only one."),
         (stateless and not http, "--stateless requires --http: stdio is a single session."),
         (
@@ -298,7 +294,8 @@ def command(
     compat = CompatOptions(names, compat_prefix, compat_max_tools, next(iter(at_most), LIST_AT_MOST))
     log_to_stderr(log_format)
     cursor_key = read_cursor_key(cursor_key_file)
-    ranker = _ranker(semantic=semantic, multilingual=multilingual, least_confidence=least_confidence)
+    model = selected_model(semantic=semantic, multilingual=multilingual)
+    ranker = _ranker(model, least_confidence)
     # The default of one option may exceed a stated value of the other.
     limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
     options = GatewayOptions(
@@ -318,7 +315,7 @@ def command(
         sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
     else:
         if index is not None:
-            limits = replace(limits, index=checked_index(index), index_name=catalog_name)
+            limits = replace(limits, index=checked_index(index, model), index_name=catalog_name)
         program = gateway_program(config, limits, options, compat, over_http=http is not None)
         if remote and program.guard is None:
             raise click.UsageError(
@@ -355,22 +352,15 @@ command.add_command(import_)
 command.add_command(reindex)
 
 
-def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | None) -> Ranker:
+def _ranker(model: Embedder | None, least_confidence: float | None) -> Ranker:
     """Return the default ranker, or a semantic one, which keeps its vectors in this user's cache folder."""
     from tools_search_ranking import default_ranker
 
     lexical = default_ranker(least_confidence)
-    if not semantic and not multilingual:
+    if model is None:
         return lexical
-    from tools_search_ranking.extras import MissingExtraError
     from tools_search_ranking.semantic import SemanticRanker
-    from tools_search_ranking.semantic.minilm import minilm
-    from tools_search_ranking.semantic.universal import universal
 
-    try:
-        model = universal() if multilingual else minilm()
-    except MissingExtraError as error:
-        raise ConfigurationError("--multilingual" if multilingual else "--semantic", [str(error)]) from None
     return SemanticRanker(model, lexical=lexical, folder=cache_folder("tools-search-server"))
 
 

@@ -18,9 +18,12 @@ import click
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.counts import number_of
 
+from tools_search_server.programs.models import model_options, selected_model
+
 if TYPE_CHECKING:
     from tools_search_ranking.postgres import ToolEntry
     from tools_search_ranking.postgres.schema import Connection
+    from tools_search_ranking.semantic import Embedder
 
     from tools_search_server.catalog.catalog_file import CatalogFile
 
@@ -52,38 +55,58 @@ def is_database(source: str) -> bool:
     return source.startswith(_SCHEMES)
 
 
-def checked_catalog(source: str, name: str) -> str:
+def checked_catalog(source: str, name: str, model: Embedder | None) -> str:
     """Return the address of a database, after checking that it has a catalog of this name to serve.
 
     An embedded database without any catalog gets the bundled one.
 
     Raises:
-        ConfigurationError: The database cannot be reached, or has no such catalog.
+        ConfigurationError: The database cannot be reached, or has no such catalog, or one without vectors of `model`.
     """
     with _connected(_CATALOG_OPTION, source) as (connection, address):
+        from tools_search_ranking.postgres import embedder_key
         from tools_search_ranking.postgres.schema import read_names, require_version
 
         from tools_search_server.catalog.catalog_file import bundled_catalog
 
         if source.startswith(_EMBEDDED) and not _has(connection):
-            write_catalog(connection, name, bundled_catalog())
+            write_catalog(connection, name, bundled_catalog(), model)
         require_version(read_names(connection))
         if not _has(connection, name):
             problem = f"has no catalog {name!r} that this role may search. Run `tools-search-server import` first."
             raise ConfigurationError(_CATALOG_OPTION, [problem])
+        if model is not None and _embedder(connection, name) != embedder_key(model):
+            problem = (
+                f"has no vectors of {model.name} in the catalog {name!r}. Give `import` or `reindex` this option too."
+            )
+            raise ConfigurationError(_CATALOG_OPTION, [problem])
     return address
 
 
-def checked_index(source: str) -> str:
+def _embedder(connection: Connection, name: str) -> str | None:
+    """Return the embedder of a catalog's vectors."""
+    row = connection.execute(
+        "select embedder from tools_search.catalog join tools_search.generation "
+        "on generation.id = catalog.generation where name = %s",
+        [name],
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def checked_index(source: str, model: Embedder | None = None) -> str:
     """Return the address of a database for a gateway's index, after creating or migrating its schema.
+
+    With a model, it can also store vectors.
 
     Raises:
         ConfigurationError: The database cannot be used.
     """
     with _connected("--index", source) as (connection, address):
-        from tools_search_ranking.postgres import migrate
+        from tools_search_ranking.postgres import migrate, require_vectors
 
         migrate(connection)
+        if model is not None:
+            require_vectors(connection)
         _tell_what_is_logged(connection)
     return address
 
@@ -135,8 +158,8 @@ def _has(connection: Connection, name: str | None = None) -> bool:
     return bool(rows)
 
 
-def import_file(source: str, name: str, file: Path) -> str:
-    """Import a catalog file into a database, and return the database's address.
+def import_file(source: str, name: str, file: Path, model: Embedder | None) -> str:
+    """Import a catalog file into a database, with vectors of `model`, and return the database's address.
 
     Raises:
         ConfigurationError: The file or the database cannot be used.
@@ -145,7 +168,7 @@ def import_file(source: str, name: str, file: Path) -> str:
 
     contents = read_catalog(file)
     with _connected(_CATALOG_OPTION, source) as (connection, address):
-        write_catalog(connection, name, contents)
+        write_catalog(connection, name, contents, model)
     return address
 
 
@@ -183,14 +206,20 @@ _name_option = click.option("--name", callback=printable_name, metavar="NAME", d
 @_name_option
 @click.option("--reader", "readers", metavar="ROLE", multiple=True,
               help="Let this role search the catalog, and do nothing else.")  # fmt: skip
-def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -> None:
+@model_options
+def import_(
+    *, file: Path, database: str, name: str, readers: tuple[str, ...], semantic: bool, multilingual: bool
+) -> None:
     """Replace the tools of a catalog in a database with those in FILE.
 
     FILE is a catalog file, or has one definition per line (`.jsonl`, or - for standard input). Searches find the old
     tools until all new ones are written. The command first creates or migrates the schema.
+
+    With a model, it then makes vectors of tools that are new or changed. This needs the extension pgvector.
     """
     from tools_search_server.catalog.catalog_file import read_catalog
 
+    model = selected_model(semantic=semantic, multilingual=multilingual)
     with _connected("--to", database) as (connection, _):
         for role in readers:  # before anything is written
             if not connection.execute("select from pg_roles where rolname = %s", [role]).fetchall():
@@ -198,9 +227,9 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
                 raise ConfigurationError("--reader", [f"there is no role {role!r} in this database: {advice}"])
         if file.suffix in _LINES or str(file) == "-":
             with click.open_file(str(file), encoding="utf-8-sig") as lines:
-                written = _write(connection, name, _entries_of(lines))
+                written = _write(connection, name, _entries_of(lines), model)
         else:
-            written = write_catalog(connection, name, _storable(read_catalog(file)))
+            written = write_catalog(connection, name, _storable(read_catalog(file)), model)
         for role in readers:
             connection.execute("select tools_search.allow(%s::name, %s)", [role, name])
         click.echo(f"The catalog {name!r} has {number_of(written, 'tool')}")
@@ -210,11 +239,14 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
 @click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
 @click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @_name_option
-def reindex(*, database: str, name: str) -> None:
+@model_options
+def reindex(*, database: str, name: str, semantic: bool, multilingual: bool) -> None:
     """Rebuild a catalog's index with this version of the program. Searches continue meanwhile.
 
-    This takes as long as importing the tools, and needs twice the space until it is done.
+    This takes as long as importing the tools, and needs twice the space until it is done. With a model, it also makes
+    the vectors that tools lack.
     """
+    model = selected_model(semantic=semantic, multilingual=multilingual)
     with _connected("--database", database) as (connection, address):
         import psycopg
         from tools_search_ranking.postgres import migrate, reindex_catalog
@@ -228,6 +260,7 @@ def reindex(*, database: str, name: str) -> None:
             except LookupError:
                 problem = f"there is no catalog {name!r} in this database. `status --database` shows those that it has."
                 raise ConfigurationError("--name", [problem]) from None
+        _embed(connection, name, model)
         click.echo(f"The catalog {name!r} is indexed again: {number_of(written, 'tool')}")
 
 
@@ -243,14 +276,27 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
             require_version(migrations)
         rows = connection.execute(
             "select name, revision, made, analysis, (select coalesce(sum(tools), 0)::int "
-            "from tools_search.audience where audience.generation = generation.id) "
+            "from tools_search.audience where audience.generation = generation.id), embedder, generation.id "
             "from tools_search.catalog join tools_search.generation on generation.id = catalog.generation order by name"
         ).fetchall()
+        embedded = {
+            generation: _number_of_vectors(connection, generation)
+            for *_, embedder, generation in rows
+            if embedder is not None
+        }
         _tell_what_is_logged(connection)
         (size,) = connection.execute("select pg_database_size(current_database())").fetchone() or (0,)
-    catalogs = [
-        {"name": own, "tools": tools, "revision": revision, "made": made.isoformat(), "current": analysis == ANALYSIS}
-        for own, revision, made, analysis, tools in rows
+    catalogs: list[dict[str, Any]] = [
+        {
+            "name": own,
+            "tools": tools,
+            "revision": revision,
+            "made": made.isoformat(),
+            "current": analysis == ANALYSIS,
+            "embedder": embedder,
+            "embedded": embedded.get(generation, 0),
+        }
+        for own, revision, made, analysis, tools, embedder, generation in rows
     ]
     is_current = problem is None and all(catalog["current"] for catalog in catalogs)
     if as_json:
@@ -261,25 +307,58 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
     if problem is not None:
         click.echo(problem)
     for catalog in catalogs:
+        vectors = f", {catalog['embedded']:,} with vectors of {catalog['embedder']}" if catalog["embedder"] else ""
         advice = "" if catalog["current"] else ", made by another version: reindex"
-        click.echo(f"{catalog['name']}: {number_of(catalog['tools'], 'tool')} since {catalog['made'][:19]}{advice}")
+        click.echo(
+            f"{catalog['name']}: {number_of(catalog['tools'], 'tool')} since {catalog['made'][:19]}{vectors}{advice}"
+        )
     return is_current
 
 
-def write_catalog(connection: Connection, name: str, contents: CatalogFile) -> int:
+def _number_of_vectors(connection: Connection, generation: int) -> int:
+    row = connection.execute("select count(*) from tools_search.vector where generation = %s", [generation]).fetchone()
+    return 0 if row is None else row[0]
+
+
+def write_catalog(connection: Connection, name: str, contents: CatalogFile, model: Embedder | None) -> int:
     """Create or migrate the schema, import the contents of a catalog file, and return the number of tools."""
     from tools_search_server.catalog.database import catalog_entries, catalog_facts
 
-    return _write(connection, name, catalog_entries(contents), catalog_facts(contents))
+    return _write(connection, name, catalog_entries(contents), model, catalog_facts(contents))
 
 
 def _write(
-    connection: Connection, name: str, entries: Iterable[ToolEntry], facts: Mapping[str, Any] | None = None
+    connection: Connection,
+    name: str,
+    entries: Iterable[ToolEntry],
+    model: Embedder | None,
+    facts: Mapping[str, Any] | None = None,
 ) -> int:
-    from tools_search_ranking.postgres import import_catalog, migrate
+    from tools_search_ranking.postgres import import_catalog, migrate, require_vectors
 
     migrate(connection)
-    return import_catalog(connection, name, entries, facts=facts, on_progress=_reporter())
+    if model is not None:
+        require_vectors(connection)  # before anything is written
+    written = import_catalog(connection, name, entries, facts=facts, on_progress=_reporter())
+    _embed(connection, name, model)
+    return written
+
+
+def _embed(connection: Connection, name: str, model: Embedder | None) -> None:
+    """Make the vectors that the tools of a catalog lack.
+
+    Raises:
+        ConfigurationError: The model failed, or another program embeds the tools with another one.
+    """
+    if model is None:
+        return
+    from tools_search_ranking.postgres import embed_catalog
+    from tools_search_ranking.semantic import EmbedderError
+
+    try:
+        embed_catalog(connection, name, model, on_progress=_reporter("embedded"))
+    except (EmbedderError, LookupError) as error:
+        raise ConfigurationError("--semantic", [f"{error}. The catalog is ranked by words alone."]) from None
 
 
 def _storable(contents: CatalogFile) -> CatalogFile:
@@ -319,8 +398,8 @@ def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
         raise ConfigurationError("FILE", ["is not UTF-8 text. Save it as UTF-8."]) from None
 
 
-def _reporter() -> Callable[[int], None]:
-    """Return a function that prints the number of written tools to standard error every few seconds."""
+def _reporter(done: str = "written") -> Callable[[int], None]:
+    """Return a function that prints the number of tools that are done to standard error every few seconds."""
     began = reported = monotonic()
 
     def report(written: int) -> None:
@@ -328,6 +407,6 @@ def _reporter() -> Callable[[int], None]:
         now = monotonic()
         if now - reported >= _REPORT_SECONDS:
             reported = now
-            click.echo(f"{number_of(written, 'tool')}, {written / (now - began):,.0f} a second", err=True)
+            click.echo(f"{number_of(written, 'tool')} {done}, {written / (now - began):,.0f} a second", err=True)
 
     return report

@@ -17,6 +17,7 @@ from tools_search_ranking.postgres.index import (
     UnreachableError,
     refusal,
 )
+from tools_search_ranking.postgres.meaning import embed_catalog, embedder_key, require_vectors
 from tools_search_ranking.postgres.schema import SchemaError, migrate
 
 __all__ = [
@@ -30,9 +31,12 @@ __all__ = [
     "UnavailableError",
     "UnknownCatalogError",
     "UnreachableError",
+    "embed_catalog",
+    "embedder_key",
     "import_catalog",
     "migrate",
     "refusal",
     "reindex_catalog",
+    "require_vectors",
     "update_catalog",
 ]

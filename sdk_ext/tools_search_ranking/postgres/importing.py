@@ -42,7 +42,8 @@ from tools_search_ranking.postgres.copying import (
     integers,
     texts,
 )
-from tools_search_ranking.postgres.schema import MEMORY, NOT_TEXT, WITHOUT_TIME_LIMITS, Connection
+from tools_search_ranking.postgres.meaning import VECTORS, generation_with_vectors, keep_vectors, remove_vectors
+from tools_search_ranking.postgres.schema import MEMORY, NOT_FROZEN, NOT_TEXT, WITHOUT_TIME_LIMITS, Connection
 
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
@@ -58,8 +59,6 @@ _MOST_QUOTED: Final = 100
 """Maximum number of characters of a name in an error."""
 
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
-_NOT_FROZEN: Final[LiteralString] = "set local idle_in_transaction_session_timeout = '30s'"
-"""Ends an update whose program is frozen, as on a paused machine, because others wait for its lock."""
 
 _COPIED: Final[LiteralString] = (
     "set local client_encoding = 'UTF8'; "  # of the texts that are copied
@@ -280,7 +279,7 @@ def import_catalog(
     written = 0
     with connection.transaction():
         connection.execute(WITHOUT_TIME_LIMITS)
-        generation = _new_generation(connection, catalog, facts or {})
+        generation, embedded = _new_generation(connection, catalog, facts or {})
         writer = _Writer(Analyzer(), generation, {})
         remaining = iter(entries)
         with ThreadPoolExecutor(1) as copying:  # while the database writes, the next tools are analyzed
@@ -308,7 +307,12 @@ def import_catalog(
                     _index(connection, table, generation)
         except UniqueViolation:
             raise _same_name(_repeated(connection, generation)) from None
-        for table in _PARTITIONED:  # last, to be brief: from here to the end, this locks the tables of all catalogs
+        if embedded is not None:
+            keep_vectors(connection, embedded, generation)
+            _index(connection, VECTORS, generation)
+        for table in _tables(
+            embedded
+        ):  # last, to be brief: from here to the end, this locks the tables of all catalogs
             connection.execute(
                 sql.SQL("alter table {} attach partition {} for values in ({})").format(
                     sql.Identifier("tools_search", table), _partition(table, generation), generation
@@ -383,7 +387,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         raise _same_name(repeated[0])
     with connection.transaction():
         connection.execute(WITHOUT_TIME_LIMITS)
-        connection.execute(_NOT_FROZEN)
+        connection.execute(NOT_FROZEN)
         generation, _, last_tool, last_term = _locked(connection, catalog)
         names = {*removed, *added_names}
         connection.execute(_COPIED)
@@ -418,6 +422,7 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
     with connection.pipeline():  # the catalog is locked meanwhile
         for statement in _REMOVING:
             connection.execute(statement, values)
+    remove_vectors(connection, generation, tools)
 
 
 def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[ToolEntry, Tool]]) -> dict[str, int]:
@@ -449,13 +454,21 @@ def drop_old_generations(connection: Connection) -> None:
     for (generation,) in rows:
         with suppress(LockNotAvailable), connection.transaction():
             connection.execute(_SHORT_WAIT)  # new searches wait for this lock too
-            for table in _PARTITIONED:
+            for table in (*_PARTITIONED, VECTORS):
                 connection.execute(sql.SQL("drop table if exists {}").format(_partition(table, generation)))
             connection.execute("delete from tools_search.generation where id = %s", [generation])
 
 
-def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, Any]) -> int:
-    """Create a generation with empty partitions, and return its id. Locks the catalog against other imports."""
+def _tables(embedded: int | None) -> Sequence[str]:
+    """Return the tables of which a generation has partitions; `embedded` is an earlier one with vectors."""
+    return _PARTITIONED if embedded is None else (*_PARTITIONED, VECTORS)
+
+
+def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Create a generation with empty partitions. Locks the catalog against other imports.
+
+    Returns its id, and that of the catalog's current one if that has vectors.
+    """
     connection.execute(MEMORY)
     connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
     (generation,) = _row(
@@ -464,7 +477,8 @@ def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, An
         "select id, %s, %s from tools_search.catalog where name = %s for update returning id",
         [ANALYSIS, json.dumps(facts), catalog],
     )
-    for table in _PARTITIONED:
+    embedded = generation_with_vectors(connection, catalog)
+    for table in _tables(embedded):
         connection.execute(
             sql.SQL("create table {} (like {} including defaults including storage, check (generation = {}))").format(
                 _partition(table, generation), sql.Identifier("tools_search", table), generation
@@ -472,7 +486,7 @@ def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, An
         )
     connection.execute(_WITHOUT_STATISTICS.format(_partition("tool", generation)))
     connection.execute(_COPIED)
-    return generation
+    return generation, embedded
 
 
 def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, Tool]]:

@@ -11,17 +11,21 @@ import re
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, LiteralString, Self, TypeAlias
 from weakref import WeakSet
 
 import anyio
 import psycopg
+from anyio import to_thread
 from mcp_ext_tools_search.ranking.interface import Hit
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from tools_search_ranking.postgres.request import SEARCH, parameters
+from tools_search_ranking.postgres.meaning import QueryVectors
+from tools_search_ranking.postgres.request import BY_WORDS, SEARCH, parameters
 from tools_search_ranking.postgres.schema import NOT_TEXT, OPTIONS, READ_NAMES, Connection, SchemaError, require_version
 from tools_search_ranking.postings import members_in
+from tools_search_ranking.semantic.embedder import Embedder
 
 MOST_PLACES: Final = 20_000
 """More than the number of hits in any answer."""
@@ -111,13 +115,19 @@ def _found(rows: Sequence[_Row]) -> Excerpt:
 
 
 def search_values(
-    catalog: str, query: str, groups: Collection[str] | None, places: range, definitions: range
+    catalog: str,
+    query: str,
+    groups: Collection[str] | None,
+    places: range,
+    definitions: range,
+    vectors: QueryVectors | None = None,
 ) -> dict[str, Any]:
     """Return the values for `SEARCH`. Definitions are returned from the start of `definitions` to the last place."""
+    meaning = BY_WORDS if vectors is None else vectors.parameters(query)
     window = {"first": definitions.start + 1 if definitions else places.stop + 1, "last": places.stop}
     if groups is not None:
         groups = [group for group in groups if NOT_TEXT.search(group) is None]  # others could not be imported
-    return parameters(query) | window | {"catalog": catalog, "groups": groups}
+    return parameters(query) | meaning | window | {"catalog": catalog, "groups": groups}
 
 
 @contextmanager
@@ -187,12 +197,21 @@ class PostgresIndex:
         connection: A connection in autocommit mode and in UTF-8, whose role may search the catalog.
         catalog: Name of the catalog.
         groups: The caller's groups; `None` to see every tool.
+        embedder: The one that the catalog was imported with, to rank by meaning too.
     """
 
     keeps_floor: Final = True
 
-    def __init__(self, connection: Connection, catalog: str, *, groups: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        catalog: str,
+        *,
+        groups: Collection[str] | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
         self._connection, self._catalog, self._groups = connection, catalog, groups
+        self._vectors = embedder and QueryVectors(embedder)
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the tools that match `query`, best first: the 100 best, and all that the matching floor requires.
@@ -210,7 +229,7 @@ class PostgresIndex:
 
     def first(self, query: str, count: int, *, definitions: range = range(0)) -> Excerpt:
         """Return the first `count` hits, with definitions from the start of `definitions` to the last hit."""
-        values = search_values(self._catalog, query, self._groups, range(count), definitions)
+        values = search_values(self._catalog, query, self._groups, range(count), definitions, self._vectors)
         with failures_named():
             with self._connection.pipeline():
                 self._connection.execute(_SETTINGS)
@@ -225,9 +244,11 @@ class PostgresPool:
         address: Such as `postgres://user@host:port/database`. Of several hosts, the first that answers is used: a
             primary, then its replicas.
         size: Maximum number of concurrent searches. Others wait.
+        embedder: The one that catalogs were imported with, to rank by meaning too.
     """
 
-    def __init__(self, address: str, *, size: int = 8) -> None:
+    def __init__(self, address: str, *, size: int = 8, embedder: Embedder | None = None) -> None:
+        self._vectors = embedder and QueryVectors(embedder)
         self._size, self._used, self._refusal = size, 0, None
         self._pool = AsyncConnectionPool[psycopg.AsyncConnection[_Row]](
             address,
@@ -324,4 +345,6 @@ class PostgresPool:
 
         Raises the same errors as `rows`.
         """
-        return _found(await self.rows(SEARCH, search_values(catalog, query, groups, range(count), definitions)))
+        values = partial(search_values, catalog, query, groups, range(count), definitions, self._vectors)
+        # A model takes long enough to use another thread.
+        return _found(await self.rows(SEARCH, values() if self._vectors is None else await to_thread.run_sync(values)))

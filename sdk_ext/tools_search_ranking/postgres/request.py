@@ -16,10 +16,13 @@ SEARCH: Final[LiteralString] = (
     "select place, name, score, members, definition, total, revision from tools_search.search("
     "%(catalog)s::text, %(groups)s::text[], %(keys)s::text[], %(weights)s::float8[], %(covering)s::boolean[], "
     "%(naming)s::float8[], %(lacking)s::boolean[], %(standing)b::text[], %(slips)s::int[], %(slip_counts)s::int[], "
-    "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(names)b::bytea[], %(first)s::int, "
-    "%(last)s::int)"
+    "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(names)b::bytea[], %(embedder)s::text, "
+    "%(vectors)s::text[], %(meaning)s::float8, %(least_cosine)s::bigint, %(first)s::int, %(last)s::int)"
 )
 """Bytes and nulls are sent in binary: the text forms of both depend on settings of the database."""
+
+BY_WORDS: Final[dict[str, Any]] = dict.fromkeys(("embedder", "vectors", "meaning", "least_cosine"))
+"""The parameters of `SEARCH` for ranking by words alone."""
 
 _NO_SLIP: Final = slips(" ")[:1]
 """For a word that is too short, or a number: it counts as unknown if no tool has it, but matches no correction."""

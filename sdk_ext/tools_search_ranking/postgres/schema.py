@@ -30,6 +30,9 @@ transaction has set itself remain."""
 MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 """For a transaction that builds indexes."""
 
+NOT_FROZEN: Final[LiteralString] = "set local idle_in_transaction_session_timeout = '30s'"
+"""Ends a transaction whose program is frozen, as on a paused machine, because others wait for its locks."""
+
 NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL does not store as text. Groups and answers are stored as they are, unlike definitions."""
 

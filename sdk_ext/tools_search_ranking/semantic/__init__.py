@@ -1,4 +1,4 @@
-"""Optional ranking by meaning in addition to words, with any model. No other part of the package imports this."""
+"""Optional ranking by meaning in addition to words, with any model. Only the vectors in PostgreSQL need it too."""
 
 from tools_search_ranking.semantic.embedder import Embed, Embedder, EmbedderError, is_latin
 from tools_search_ranking.semantic.index import SemanticRanker

@@ -70,6 +70,7 @@ class SemanticRanker:
     def __init__(
         self, embedder: Embedder, *, lexical: Ranker | None = None, folder: str | PathLike[str] | None = None
     ) -> None:
+        self.embedder: Final = embedder
         self._lexical = floored(lexical or FieldedRanker())
         self._store = VectorStore(embedder, folder)
 

@@ -495,7 +495,7 @@ def test_an_update_whose_program_is_frozen_gives_way_to_the_next_one(cluster: Cl
         return known_terms(*arguments)
 
     monkeypatch.setattr(importing, "_known_terms", frozen)
-    monkeypatch.setattr(importing, "_NOT_FROZEN", "set local idle_in_transaction_session_timeout = '200ms'")
+    monkeypatch.setattr(importing, "NOT_FROZEN", "set local idle_in_transaction_session_timeout = '200ms'")
     with ThreadPoolExecutor() as executor:
         try:
             first = executor.submit(_updated, cluster.address())

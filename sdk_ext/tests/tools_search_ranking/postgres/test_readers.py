@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import psycopg
 import pytest
 from mcp_types import Tool
 from psycopg import errors, sql
-from tools_search_ranking.postgres import PostgresIndex, SchemaError, UnknownCatalogError, import_catalog, migrate
+from tools_search_ranking.postgres import (
+    PostgresIndex,
+    SchemaError,
+    UnknownCatalogError,
+    embed_catalog,
+    import_catalog,
+    migrate,
+)
+from tools_search_ranking.semantic import Embedder
 
 from .conftest import entries
 
@@ -32,6 +41,8 @@ def catalogs(address: str) -> str:
     with psycopg.connect(address, autocommit=True) as owner:
         import_catalog(owner, _OWN, entries(_tools("boat")))
         import_catalog(owner, _FOREIGN, entries(_tools(_SECRET)))
+        with suppress(SchemaError):  # a database without the extension
+            embed_catalog(owner, _FOREIGN, Embedder("ones", lambda texts: np.ones((len(texts), 3))))
         owner.execute("drop role if exists tenant")
         owner.execute("create role tenant login")
         owner.execute("select tools_search.allow('tenant', %s)", [_OWN])
@@ -73,6 +84,8 @@ def test_no_table_shows_a_reader_anything_of_another_catalog(tenant: Any, table:
         "select * from tools_search.tool_{generation}",
         "select * from tools_search.document",
         "select * from tools_search.term",
+        "select * from tools_search.vector",
+        "select * from tools_search.vector_group",
         "select * from tools_search.having_words({generation}, '{}', null, '{1}')",
         "set row_security = off; select * from tools_search.tool",
         "set session authorization postgres; select * from tools_search.tool",

@@ -15,6 +15,7 @@ create table generation (
     id int generated always as identity primary key,
     catalog int not null references catalog on delete cascade,
     analysis int not null, -- version of the program's analysis of definitions
+    embedder text, -- the model that made the vectors of these tools; null if they have none
     facts json not null default '{}', -- the server's advertised settings; not jsonb, which cannot contain U+0000
     last_tool int not null default 0,
     last_term int not null default 0,

@@ -135,13 +135,18 @@ create function search(
     joined_stem text[],
     floor_keys text[], -- the terms of the query by the draft's definition
     exact_names bytea[], -- names to match exactly: the query, or else the trimmed query
+    of_embedder text, -- the model that made these vectors of the query's sentences; null to rank by words alone
+    vectors text[],
+    meaning float8, -- weight of meaning
+    least_cosine bigint, -- for tools that share no word with the query
     first_place int, -- first place with a definition
     last_place int, -- last place with a definition, and of the answer
     most_postings int default 2000,
     most_read int default 12000,
     most_scored int default 250,
     most_ranked int default 100,
-    most_floor int default 10000
+    most_floor int default 10000,
+    most_compared int default 20000
 ) returns setof hit stable language plpgsql
 security definer -- readers may not select from some of these tables
 set search_path = tools_search, pg_temp
@@ -179,8 +184,11 @@ declare
     ranked hit[];
     last_score float8;
     all_found int; -- total number of matches
+    by_meaning boolean; -- whether meaning counts
+    fused hit[];
 begin
-    select catalog.generation, catalog.revision into g, of_revision from catalog
+    select catalog.generation, catalog.revision, generation.embedder = of_embedder into g, of_revision, by_meaning
+    from catalog left join generation on generation.id = catalog.generation
     where catalog.name = of_catalog and may_read(catalog.id);
     if g is null then
         raise exception 'there is no catalog of this name that % may search', session_user using errcode = 'TS404';
@@ -207,6 +215,11 @@ begin
     from marked;
     if all_tools = 0 then
         return;
+    end if;
+    by_meaning := by_meaning and cardinality(vectors) > 0 and all_tools <= most_compared;
+    if by_meaning then -- which is added to the scores of as many tools as possible
+        most_scored := 4 * most_scored;
+        most_ranked := most_scored;
     end if;
     average := coalesce(nullif(average / all_tools, 0), 1);
     if seen_by is null or not (false = any (visible)) then
@@ -360,7 +373,7 @@ begin
 
     -- Exact scores, and the best tools. The covered share of a name depends on the counts of all words in it, so it is
     -- computed only for tools that can be in the answer, or for all ranked tools if an exact name or the floor adds some.
-    if having_all > 0 or exact_tool is not null then
+    if having_all > 0 or exact_tool is not null or by_meaning then
         most_known := most_ranked;
     end if;
     with scored as materialized (
@@ -424,7 +437,7 @@ begin
     if having_all > 0 then
         select all_found + least(having_all - count(*), most_floor) into all_found from document
         where generation = g and tool in (select hit.tool from unnest(ranked) hit) and floor @> wanted;
-        if all_found > cardinality(ranked) and last_place > cardinality(ranked) then
+        if all_found > cardinality(ranked) and (last_place > cardinality(ranked) or by_meaning) then
             ranked := ranked || array(
                 select row(0, tool, name, last_score, (
                     select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
@@ -437,6 +450,18 @@ begin
                 ) added
                 order by name
             );
+        end if;
+    end if;
+
+    if by_meaning then
+        fused := array(
+            select own from by_words_and_meaning(
+                g, ranked, vectors, meaning, least_cosine, seen, all_tools, exact_tool, last_place
+            ) own order by own.place
+        );
+        if cardinality(fused) > 0 then
+            ranked := fused;
+            all_found := fused[1].total;
         end if;
     end if;
 
