@@ -8,8 +8,9 @@ from statistics import fmean
 
 from mcp_ext_tools_search.ranking import ToolIndex, first_names
 from tools_search_ranking import FieldedRanker
-from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog
+from tools_search_ranking.postgres import PostgresIndex, ToolEntry, embed_catalog, import_catalog
 from tools_search_ranking.postgres.schema import Connection
+from tools_search_ranking.semantic import Embedder, SemanticRanker
 
 from benchmarks.datasets import Dataset
 from benchmarks.retrieval.measure import DEPTH, quality
@@ -31,11 +32,18 @@ class Answers:
     ndcg_in_memory: float
 
 
-def compare(connection: Connection, dataset: Dataset) -> Answers:
-    """Import a dataset, and make all of its requests to both rankings."""
+def compare(connection: Connection, dataset: Dataset, embedder: Embedder | None = None) -> Answers:
+    """Import a dataset, and make all of its requests to both rankings, which rank by meaning too with an embedder."""
     wire = (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in dataset.tools)
     import_catalog(connection, dataset.name, map(ToolEntry, wire))
-    ours, memory = PostgresIndex(connection, dataset.name), FieldedRanker()(dataset.tools)
+    if embedder is None:
+        memory: ToolIndex = FieldedRanker()(dataset.tools)
+    else:
+        embed_catalog(connection, dataset.name, embedder)
+        ranker = SemanticRanker(embedder)
+        memory = ranker(dataset.tools)
+        ranker.settle()
+    ours = PostgresIndex(connection, dataset.name, embedder=embedder)
     rankings = [(first_ten(ours, asked.query), first_ten(memory, asked.query)) for asked in dataset.queries]
     judged = [
         [quality([dataset.ids[name] for name in names], query.relevant).ndcg_at_10 for names in both]

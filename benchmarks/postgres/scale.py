@@ -25,6 +25,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog, update_catalog
 from tools_search_ranking.postgres.schema import Connection
+from tools_search_ranking.semantic import Embedder
 
 from benchmarks.postgres.answers import first_ten
 from benchmarks.postgres.corpus import synthetic
@@ -119,7 +120,7 @@ def measure(
         for asked, of_callers in ((("requests", queries), callers), (("frequent words", frequent), callers[:1])):
             for (part, seen), at_once in product(parts.items(), of_callers):
                 with suppress(_TooSlowError):
-                    times.append(_times(address, name, asked, seen, part, at_once, searches))
+                    times.append(time_searches(address, name, asked, seen, part, at_once, searches))
         same, compared = _compared(connection, name, queries, parts, size)
         return Scale(
             tools=size,
@@ -200,7 +201,7 @@ def _private(process: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
-def _times(
+def time_searches(
     address: str,
     name: str,
     asked: tuple[str, Sequence[str]],
@@ -208,6 +209,7 @@ def _times(
     part: float,
     callers: int,
     searches: int,
+    embedder: Embedder | None = None,
 ) -> Times:
     """Make `searches` searches with a number of concurrent callers; each caller's first ten are discarded.
 
@@ -223,7 +225,7 @@ def _times(
     def search(own_queries: Iterator[str], count: int) -> None:
         try:
             with psycopg.connect(address, autocommit=True) as connection:
-                index = PostgresIndex(connection, name, groups=seen)
+                index = PostgresIndex(connection, name, groups=seen, embedder=embedder)
                 for query in islice(own_queries, 10):
                     index.first(query, 10, definitions=range(10))
                 ready.wait()

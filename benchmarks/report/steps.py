@@ -28,6 +28,7 @@ from benchmarks.report.tables import (
     listing_tables,
     method_tables,
     overhead_tables,
+    postgres_meaning_tables,
     postgres_tables,
     retrieval_tables,
     silence_tables,
@@ -223,6 +224,11 @@ def _postgres(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), *sizes]
 
 
+def _postgres_meaning(material: Material) -> Sequence[str] | None:
+    few = ["--size", "50", "--visible", "20", "--searches", "20"] if material.is_quick else []
+    return [*_each("--data", material.data or [SMALL]), *few] if can_rank_by_meaning() else None
+
+
 def _listing(material: Material) -> Sequence[str]:
     sizes = ["10"] if material.is_quick else ["1000", "10000"]
     return [*_each("--data", material.data or [SMALL]), *_each("--listing", sizes)]
@@ -276,6 +282,7 @@ STEPS: Final[Mapping[str, Step]] = {
     ),
     "speed": Step("speed", "Speed: how long does an answer take?", speed_tables, _speed),
     "postgres": Step("postgres", "Catalogs in PostgreSQL", postgres_tables, _postgres),
+    "postgres-meaning": Step("postgres.meaning", "Meaning in PostgreSQL", postgres_meaning_tables, _postgres_meaning),
     "listing": Step("context", "Listing: what does a list of tools weigh?", listing_tables, _listing),
     "context": Step(
         "context", "Context: what does finding tools on demand save in front of a model?", context_tables, _context

@@ -189,16 +189,41 @@ def speed_tables(figures: Row) -> str:
     return "\n\n".join(parts)
 
 
+_ANSWERS: Final[Columns] = {
+    "set": itemgetter("dataset"),
+    "tools": _figure("tools"),
+    "requests": _figure("requests"),
+    "the same first ten": lambda row: f"{row['same']:.1%}",
+    "nDCG@10 in the database": _figure("ndcg", ".3f"),
+    "in memory": _figure("ndcg_in_memory", ".3f"),
+}
+
+
+def postgres_meaning_tables(figures: Row) -> str:
+    """Return the similarity of a database's answers by meaning, and how long searches take."""
+    times: Columns = {
+        "visible tools": _figure("seen"),
+        "ranked by": itemgetter("by"),
+        "p50, ms": _figure("p50", ",.0f"),
+        "p95, ms": _figure("p95", ",.0f"),
+        "processor ms, p50": _figure("processor_p50", ",.1f"),
+        "p95": _figure("processor_p95", ",.1f"),
+    }
+    size, stored = figures["tools"], figures["bytes"]
+    return "\n\n".join(
+        [
+            "The same answers as of `semantic`, but for the threshold:",
+            table_of(_ANSWERS, figures["answers"]),
+            f"Searches in a catalog of {size:,} synthetic tools by one caller, with random vectors of 384 numbers, "
+            f"without the model's time. The vectors take {stored / size:,.0f} bytes a tool, and were written in "
+            f"{figures['write_seconds']:,.0f} s.",
+            table_of(times, figures["times"]),
+        ]
+    )
+
+
 def postgres_tables(figures: Row) -> str:
     """Return the similarity of a database's answers, and the cost of building and searching it for each size."""
-    answers: Columns = {
-        "set": itemgetter("dataset"),
-        "tools": _figure("tools"),
-        "requests": _figure("requests"),
-        "the same first ten": lambda row: f"{row['same']:.1%}",
-        "nDCG@10 in the database": _figure("ndcg", ".3f"),
-        "in memory": _figure("ndcg_in_memory", ".3f"),
-    }
     sizes: Columns = {
         "tools": _figure("tools"),
         "import, s": _figure("build_seconds", ",.0f"),
@@ -225,7 +250,7 @@ def postgres_tables(figures: Row) -> str:
         "processor ms, p50": _figure("processor_p50", ",.1f"),
         "p95": _figure("processor_p95", ",.1f"),
     }
-    parts = ["The same answers as of `fielded-never-silent`:", table_of(answers, figures["answers"])]
+    parts = ["The same answers as of `fielded-never-silent`:", table_of(_ANSWERS, figures["answers"])]
     if scales := figures["scales"]:
         rows = [{"tools": row["tools"], **own} for row in scales for own in row["times"]]
         plan = "\n".join(scales[-1]["plan"])

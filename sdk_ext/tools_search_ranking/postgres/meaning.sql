@@ -51,9 +51,13 @@ create function by_words_and_meaning(
         select tool, max(greatest(own, summary) + (coalesce(by_group.cosine, own) >> 2)) as meant,
             max(greatest(own, summary)) as nearest
         from (
-            select vector.tool, vector.of_group, query.number, cosine(vector.own, query.own) as own,
-                cosine(vector.summary, query.own) as summary
-            from vector, query where vector.generation = of_generation and vector.audience = any (seen)
+            select near.tool, near.of_group, query.number, cosine(near.own, query.own) as own,
+                cosine(near.summary, query.own) as summary
+            from unnest(seen) audience (id), lateral (
+                select * from vector where generation = of_generation and vector.audience = audience.id
+                offset 0 -- makes the planner use the index for each audience
+            ) near, query
+            offset 0 -- makes the planner compute each cosine once
         ) one left join by_group on by_group.id = one.of_group and by_group.number = one.number
         group by tool
     ), every_tool as materialized (
@@ -70,19 +74,27 @@ create function by_words_and_meaning(
             coalesce((every_tool.said * sums.tools - sums.said)::float8 / sums.said_spread, 0) as said,
             coalesce((every_tool.meant * sums.tools - sums.meant)::float8 / sums.meant_spread, 0) as meant
         from every_tool, sums where sums.tools = all_tools
-    ), added as (
-        select *, said + weight * meant as total, min(said + weight * meant) over () as least from standard
+    ), added as materialized (
+        select tool, members, said + weight * meant as total,
+            is_found or (meant >= 1 and nearest >= least_cosine) as is_found
+        from standard
+    ), extremes as (
+        select min(total) as least, nullif(max(total) filter (where is_found) - min(total), 0) as spread,
+            count(*) filter (where is_found) as all_found
+        from added
     ), found as (
-        select *, rank() over (order by tool = exact_tool desc nulls last, total desc) as place, count(*) over () as all_found,
-            (total - least) / nullif(max(total) over () - least, 0) as share
-        from added where is_found or (meant >= 1 and nearest >= least_cosine)
+        select *, rank() over (order by tool = exact_tool desc nulls last, total desc) as place
+        from added, extremes where is_found
     )
-    select row_number() over (order by found.place, document.name)::int, found.tool, document.name,
-        case when found.tool = exact_tool then 1 else coalesce(found.share, 1) end, found.members, null,
-        found.all_found::int, null::bigint
-    from found join document on document.generation = of_generation and document.tool = found.tool
+    select row_number() over (order by found.place, named.name)::int, found.tool, named.name,
+        case when found.tool = exact_tool then 1 else coalesce((found.total - found.least) / found.spread, 1) end,
+        found.members, null, found.all_found::int, null::bigint
+    from found, lateral (
+        select name from document where document.generation = of_generation and document.tool = found.tool
+        limit 1 -- makes the planner use the index
+    ) named
     where found.place <= last_place
-    order by found.place, document.name
+    order by found.place, named.name
 $$;
 
 alter table vector enable row level security; -- without a policy, so only the owner can access it
