@@ -282,6 +282,6 @@ class QueryVectors:
         return {
             "embedder": embedder_key(embedder),
             "vectors": None if vectors is None else list(map(_written, vectors)),
-            "meaning": embedder.weight,
+            "meaning_weight": embedder.weight,
             "least_cosine": int(embedder.least_cosine * UNIT),
         }

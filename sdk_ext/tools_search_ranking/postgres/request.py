@@ -17,11 +17,11 @@ SEARCH: Final[LiteralString] = (
     "%(catalog)s::text, %(groups)s::text[], %(keys)s::text[], %(weights)s::float8[], %(covering)s::boolean[], "
     "%(naming)s::float8[], %(lacking)s::boolean[], %(standing)b::text[], %(slips)s::int[], %(slip_counts)s::int[], "
     "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(names)b::bytea[], %(embedder)s::text, "
-    "%(vectors)s::text[], %(meaning)s::float8, %(least_cosine)s::bigint, %(first)s::int, %(last)s::int)"
+    "%(vectors)s::text[], %(meaning_weight)s::float8, %(least_cosine)s::bigint, %(first)s::int, %(last)s::int)"
 )
 """Bytes and nulls are sent in binary: the text forms of both depend on settings of the database."""
 
-BY_WORDS: Final[dict[str, Any]] = dict.fromkeys(("embedder", "vectors", "meaning", "least_cosine"))
+BY_WORDS: Final[dict[str, Any]] = dict.fromkeys(("embedder", "vectors", "meaning_weight", "least_cosine"))
 """The parameters of `SEARCH` for ranking by words alone."""
 
 _NO_SLIP: Final = slips(" ")[:1]

@@ -6,9 +6,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
-from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog
+from tools_search_ranking.postgres import PostgresIndex, SchemaError, ToolEntry, embed_catalog, import_catalog
+from tools_search_ranking.semantic import Embedder
 
 _TOOLS = 20_000
 _GROUPS = 1_000
@@ -22,15 +24,15 @@ _CALLERS: Mapping[str, Sequence[str] | None] = {
 }
 _READ = """
     select relname, seq_scan::int, idx_tup_fetch::int from pg_stat_xact_user_tables
-    where schemaname = 'tools_search' and relname ~ '^(tool|document|term|posting)_[0-9]+$'
+    where schemaname = 'tools_search' and relname ~ '^(tool|document|term|posting|vector)_[0-9]+$'
 """
 
 
-def _entries() -> Iterator[ToolEntry]:
+def _entries(tools: int = _TOOLS) -> Iterator[ToolEntry]:
     chance = Random(1)  # noqa: S311
     words = [f"w{place}" for place in range(3_000)]
     weights = [1 / (place + 1) for place in range(len(words))]
-    for place in range(_TOOLS):
+    for place in range(tools):
         text = " ".join(chance.choices(words, weights, k=15))
         definition = {"name": f"tool_{place}", "description": text, "inputSchema": {"type": "object"}}
         yield ToolEntry(definition, [f"g{place * _GROUPS // _TOOLS}"])
@@ -73,12 +75,32 @@ def test_a_search_of_frequent_words_reads_few_documents_besides_those_that_the_c
     assert 10 < found.total < fetched < most
 
 
+def test_a_search_by_meaning_reads_the_vectors_of_tools_that_the_caller_sees_and_no_others(
+    filled: str, connection: Any
+):
+    chance = np.random.default_rng(1)
+    embedder = Embedder("random", lambda texts: chance.standard_normal((len(texts), 8)))
+    import_catalog(connection, "meant", _entries(3_000))
+    try:
+        embed_catalog(connection, "meant", embedder)
+    except SchemaError as error:
+        pytest.skip(str(error))
+    connection.execute("analyze tools_search.vector")
+    for groups in (["g1"], [f"g{group}" for group in range(0, 150, 2)]):
+        with psycopg.connect(filled) as fresh:  # which has read nothing
+            index = PostgresIndex(fresh, "meant", groups=groups, embedder=embedder)
+            assert index.first("w300", 20).total > 3
+            read = fresh.execute(_READ).fetchall()
+        assert {name: scans for name, scans, _ in read if scans} == {}
+        assert [rows for name, _, rows in read if name.startswith("vector_")] == [20 * len(groups)]
+
+
 @pytest.mark.parametrize("part", _CALLERS)
 def test_the_tools_with_all_words_are_found_with_the_words_and_the_audiences_in_one_index(connection: Any, part: str):
     groups = _CALLERS[part]
     [(generation, words)] = connection.execute(
         "select generation, array_agg(term.id) from tools_search.catalog join tools_search.term using (generation) "
-        "where key = any (%s) group by generation",
+        "where name = 'filled' and key = any (%s) group by generation",
         [_FREQUENT.split()],
     ).fetchall()
     [(few,)] = connection.execute(

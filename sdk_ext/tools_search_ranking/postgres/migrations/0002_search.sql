@@ -137,7 +137,7 @@ create function search(
     exact_names bytea[], -- names to match exactly: the query, or else the trimmed query
     of_embedder text, -- the model that made these vectors of the query's sentences; null to rank by words alone
     vectors text[],
-    meaning float8, -- weight of meaning
+    meaning_weight float8,
     least_cosine bigint, -- for tools that share no word with the query
     first_place int, -- first place with a definition
     last_place int, -- last place with a definition, and of the answer
@@ -456,7 +456,7 @@ begin
     if by_meaning then
         fused := array(
             select own from by_words_and_meaning(
-                g, ranked, vectors, meaning, least_cosine, seen, all_tools, exact_tool, last_place
+                g, ranked, vectors, meaning_weight, least_cosine, seen, all_tools, exact_tool, last_place
             ) own order by own.place
         );
         if cardinality(fused) > 0 then
