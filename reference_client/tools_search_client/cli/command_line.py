@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from io import StringIO, TextIOWrapper
-from pathlib import Path
+from io import StringIO
 from typing import Final, NoReturn
 
 import click
+from tools_search_hosts.exits import EXIT_SIGNAL, run_and_exit
 
 from tools_search_client.cli.call import call, describe
 from tools_search_client.cli.chat import chat
 from tools_search_client.cli.demo import demo
 from tools_search_client.cli.login import login
 from tools_search_client.cli.offers import prompts, resources
-from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE, print_error, print_json
+from tools_search_client.cli.output import EXIT_FAILED, EXIT_USAGE, print_error, print_json
 from tools_search_client.cli.running import InterruptionError, can_be_asked
 from tools_search_client.cli.show import search, servers, stats, tools
 from tools_search_client.errors import LocalError, ServerError, ToolsSearchClientError
@@ -45,9 +43,6 @@ command supports --json and --help. Shell completion for bash (or zsh, fish):
   eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=bash_source tools-search-client)"
 """
 
-_OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""Errors from writing to standard output. Errors from files carry a file name."""
-
 
 @click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, prog_name="tools-search-client")
@@ -62,56 +57,32 @@ for command in (servers, tools, search, describe, call, prompts, resources, chat
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and exit with its code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    # `sys.stdout` is `None` if the program was started with standard output closed.
-    output = sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
-    if isinstance(output, TextIOWrapper):  # a locale without a character that is printed is no reason to fail
-        output.reconfigure(errors="backslashreplace")
-    try:
-        code = _run(given)
-        output.flush()
-    except OSError as error:
-        # Nothing more can be written, neither now nor when the interpreter flushes its buffer on exit.
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-        code = EXIT_SIGNAL + signal.SIGPIPE
-        if not isinstance(error, BrokenPipeError):
-            click.echo(f"Error: cannot write to standard output: {error.strerror or error}", err=True)
-            code = EXIT_FAILED
-    sys.exit(code)
+    as_json = "--json" in given[: given.index("--") if "--" in given else len(given)]
+    run_and_exit(commands, given, program="tools-search-client", report=lambda error: _report(error, as_json=as_json))
 
 
-def _run(given: Sequence[str]) -> int:
-    """Run a command and return its exit code. Errors go to standard error, and with `--json` to standard output too.
-
-    Raises `OSError` if standard output cannot be written.
-    """
-    output = sys.stdout
-    try:
-        return commands.main(given, prog_name="tools-search-client", standalone_mode=False) or EXIT_OK
-    except SystemExit:
-        if sys.stdout is output:
-            raise
-        return EXIT_SIGNAL + signal.SIGPIPE  # Click replaced it because the reader is gone
-    except (click.ClickException, click.Abort, ToolsSearchClientError, InterruptionError, OSError) as raised:
-        ctrl_c = isinstance(raised, click.Abort) and isinstance(raised.__context__, KeyboardInterrupt)
-        error = InterruptionError(signal.SIGINT) if ctrl_c else raised
-        message, code = _explained(error)
-        if "--json" in given[: given.index("--") if "--" in given else len(given)]:
-            kind = "Interrupted" if isinstance(error, InterruptionError) else type(error).__name__
-            print_json({"error": {"type": kind, "message": message}})
-        if isinstance(error, InterruptionError) and can_be_asked():
-            click.echo("\r", err=True, nl=False)  # over the `^C` that the terminal shows
-        if isinstance(error, click.ClickException):
-            error.show(shown := StringIO())
-            print_error(shown.getvalue().rstrip())  # Click itself does not break lines
-        else:
-            # Only our own messages may span lines: a second line from a server could pass for one of our messages.
-            shown = one_line(message) if isinstance(error, ServerError | OSError) else printable(message)
-            print_error(f"Error: {shown}")
-        return code
+def _report(raised: Exception, *, as_json: bool) -> int:
+    """Print an error to standard error, and as JSON to standard output too if asked to. Return the exit code."""
+    ctrl_c = isinstance(raised, click.Abort) and isinstance(raised.__context__, KeyboardInterrupt)
+    error = InterruptionError(signal.SIGINT) if ctrl_c else raised
+    message, code = _explained(error)
+    if as_json:
+        kind = "Interrupted" if isinstance(error, InterruptionError) else type(error).__name__
+        print_json({"error": {"type": kind, "message": message}})
+    if isinstance(error, InterruptionError) and can_be_asked():
+        click.echo("\r", err=True, nl=False)  # over the `^C` that the terminal shows
+    if isinstance(error, click.ClickException):
+        error.show(shown := StringIO())
+        print_error(shown.getvalue().rstrip())  # Click itself does not break lines
+    else:
+        # Only our own messages may span lines: a second line from a server could pass for one of our messages.
+        shown = one_line(message) if isinstance(error, ServerError | OSError) else printable(message)
+        print_error(f"Error: {shown}")
+    return code
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """Return an error's message and exit code, or re-raise it if standard output cannot be written."""
+    """Return an error's message and exit code, or raise it again if it is none of a command."""
     match error:
         case click.ClickException():
             return error.format_message(), error.exit_code
@@ -121,11 +92,11 @@ def _explained(error: Exception) -> tuple[str, int]:
             return with_remedy(error), EXIT_FAILED
         case InterruptionError():
             return str(error), EXIT_SIGNAL + error.number
-        case OSError() if error.filename is None and error.errno in _OF_A_STREAM:
-            raise error
         case FileNotFoundError(filename=None):
             return "the working folder no longer exists: change to one that does", EXIT_USAGE
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}", EXIT_FAILED
-        case _:  # `click.Abort`: no answer to a question
+        case click.Abort():  # no answer to a question
             return "aborted", EXIT_SIGNAL + signal.SIGINT
+        case _:
+            raise error

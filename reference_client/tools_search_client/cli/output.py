@@ -35,8 +35,6 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INCOMPLETE: Final = 3
-EXIT_SIGNAL: Final = 128
-"""Added to the number of the signal that ended the program."""
 
 HOW_TO_ALLOW: Final = "pass --yes to call it, or add it to its server's `alwaysAllow` list in the configuration"
 

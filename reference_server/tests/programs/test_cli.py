@@ -201,6 +201,16 @@ def test_a_closed_stream_is_explained_where_it_is_the_wire(redirection: str) -> 
     assert "cannot serve on stdio: it is closed" in ended.stderr
 
 
+@pytest.mark.parametrize("redirection", [">&-", "| true"])
+def test_a_check_whose_result_nobody_can_read_ends_without_a_traceback(redirection: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"ends": {"command": "false"}}}')
+    line = f"exec {sys.executable} -m tools_search_server --check --config {file} {redirection}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert "WARNING ends is down" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_url_that_nobody_can_read_does_not_keep_the_server_from_serving(unused_tcp_port: int) -> None:
     line = f"exec {sys.executable} -m tools_search_server --http 127.0.0.1:{unused_tcp_port} >&-"
     with subprocess.Popen(["bash", "-c", line], stderr=subprocess.PIPE, text=True) as process:

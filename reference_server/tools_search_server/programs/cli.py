@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import anyio
 import click
+from tools_search_hosts.exits import run_and_exit
 from tools_search_hosts.locations import cache_folder
 
 from tools_search_server.base.address import Address
@@ -46,7 +47,7 @@ from tools_search_server.programs.database import (
     printable_name,
     reindex,
 )
-from tools_search_server.programs.exits import CannotServeError, Commands, exit_with
+from tools_search_server.programs.exits import CannotServeError, Commands, report
 from tools_search_server.programs.log import LogFormat, log_to_stderr
 from tools_search_server.programs.models import model_options, selected_model
 from tools_search_server.programs.status import check, status
@@ -365,7 +366,7 @@ def _ranker(model: Embedder | None, least_confidence: float | None) -> Ranker:
 
 
 def _run(program: Program, http: Address | None) -> None:
-    if http is None and not (sys.stdin and sys.stdout):
+    if http is None and not (sys.__stdin__ and sys.__stdout__):
         raise CannotServeError(
             "cannot serve on stdio: it is closed. Have an MCP host start this program, or serve with --http."
         )
@@ -387,4 +388,7 @@ def _run(program: Program, http: Address | None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its exit code."""
-    exit_with(command, sys.argv[1:] if arguments is None else list(arguments))
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    run_and_exit(
+        command, given, program="tools-search-server", report=lambda error: report(error, as_json="--json" in given)
+    )
