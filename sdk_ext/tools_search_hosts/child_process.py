@@ -33,6 +33,7 @@ from tools_search_hosts.messages import (
     read_message,
 )
 from tools_search_hosts.targets import StdioTarget
+from tools_search_hosts.unreachable import CannotStartError, why_not_started
 
 _MAX_STRAY_LINES: Final = 100
 """Maximum consecutive lines that are not messages. A server may print occasional lines."""
@@ -99,16 +100,19 @@ async def child_streams(
         max_line_bytes: Maximum length of a line. The connection ends at a longer one.
 
     Raises:
-        OSError: The server cannot be started.
+        CannotStartError: The server cannot be started.
     """
     family = Descendants()
-    process = await anyio.open_process(
-        [target.command, *target.args],
-        env={**get_default_environment(), **inherited_environment(), **target.env, **family.environment},
-        cwd=target.cwd,
-        stderr=subprocess.PIPE if callable(errors) else errors or subprocess.DEVNULL,
-        start_new_session=True,  # the process group that `_stop` signals
-    )
+    try:
+        process = await anyio.open_process(
+            [target.command, *target.args],
+            env={**get_default_environment(), **inherited_environment(), **target.env, **family.environment},
+            cwd=target.cwd,
+            stderr=subprocess.PIPE if callable(errors) else errors or subprocess.DEVNULL,
+            start_new_session=True,  # the process group that `_stop` signals
+        )
+    except OSError as error:
+        raise CannotStartError(why_not_started(target, error)) from error
     try:
         ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
         to_us, incoming = anyio.create_memory_object_stream[_Incoming]()

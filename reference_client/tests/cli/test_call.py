@@ -317,8 +317,7 @@ def test_a_terminal_breaks_errors_between_words_and_a_pipe_does_not(tmp_path: Pa
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
     arguments = ("describe", "gone:find_order", "--config", str(config))
-    error = "Error: '/nowhere/program' was not found; install it, or use its full path as `command`; "
-    error += "if it is a folder, correct `cwd`"
+    error = "Error: '/nowhere/program' was not found; install it, or give its full path as `command`"
     assert run(*arguments).errors == f"{error}\n"
     with closing(Terminal(["-m", "tools_search_client", *arguments], {}, columns=columns)) as terminal:
         code, shown = terminal.until_end()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from shutil import which
 from typing import Final, cast
 
 import anyio
@@ -17,6 +15,7 @@ from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenEr
 from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
 from tools_search_hosts.endings import connection_ended, malformed, session_lost, timed_out
+from tools_search_hosts.unreachable import CannotStartError, why_not_connected
 
 from tools_search_client.errors import (
     Challenge,
@@ -156,27 +155,9 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
             return refused
         case httpx2.HTTPStatusError():  # its text contains the address, which might include a key
             return ServerUnavailableError(f"cannot be reached: it answered HTTP {error.response.status_code}")
-        case FileNotFoundError():
-            program, *arguments = str(error.filename).split(" ")  # the last word of the command might be a key
-            if arguments and which(program):
-                return ServerUnavailableError(f"`command` has more than {program!r}: put the rest in `args`")
-            advice = "install it, or use its full path as `command`; if it is a folder, correct `cwd`"
-            return ServerUnavailableError(f"{error.filename!r} was not found; {advice}")
-        case httpx2.ConnectError() if (place := _silent_place(error)) is not None:
-            return ServerUnavailableError(f"nothing answers at {place}")
+        case CannotStartError():
+            return ServerUnavailableError(str(error))
+        case httpx2.ConnectError():
+            return ServerUnavailableError(why_not_connected(error))
         case _:
             return ServerUnavailableError(f"cannot be reached: {str(error) or type(error).__name__}")
-
-
-def _silent_place(error: httpx2.ConnectError) -> str | None:
-    """Return the unreachable address without its path, which might contain a key; `None` if TLS failed."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLError):
-            return None
-        cause = cause.__cause__ or cause.__context__
-    try:
-        url = error.request.url
-    except RuntimeError:  # it was not raised for a request
-        return None
-    return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}"

@@ -91,7 +91,7 @@ async def test_health_tells_the_state_of_each_server_and_status_shows_it(
     assert by_name["crashing"]["reason"].startswith("it ended with exit code 1")
     assert by_name["stuck"]["reason"] == "it did not answer within 0.5 s; if it needs longer, set `startup_timeout_sec`"
     advice = "start the server, or correct `url`"
-    assert by_name["closed"]["reason"] == f"nothing answers at http://127.0.0.1:9/…/mcp; {advice}"
+    assert by_name["closed"]["reason"] == f"nothing answers at http://127.0.0.1:9; {advice}"
     assert by_name["telling"]["reason"] == 'it answered with error -32000: "bad key … [2J"'
     assert SECRET not in json.dumps(health)
     assert shown.exit_code == as_json.exit_code == 1

@@ -78,8 +78,9 @@ async def test_a_server_that_wants_to_know_who_asks_is_told_with_its_status(gate
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(listener.serve, turn_away)
-            place = f"127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - of anyio
-            async with gateway("auto", closed={"url": f"http://{place}"}, plain={"url": f"https://{place}"}) as client:
+            place = f"127.0.0.1:{listener.extra(SocketAttribute.local_port)}"  # noqa: S610 - of anyio
+            entries = {"closed": {"url": f"http://{place}/mcp"}, "plain": {"url": f"https://{place}/mcp"}}
+            async with gateway("auto", **entries) as client:
                 _, closed = await call(client, "closed__anything")
                 _, plain = await call(client, "plain__anything")
             assert "it answered HTTP 401; put the key or token that it expects into `headers`" in closed

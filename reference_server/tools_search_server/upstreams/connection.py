@@ -9,14 +9,11 @@ from __future__ import annotations
 import logging
 import math
 import re
-import socket
-import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
 
@@ -38,6 +35,7 @@ from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_stre
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed, refused_status
 from tools_search_hosts.streams import ConvertedStream
+from tools_search_hosts.unreachable import CannotStartError, why_not_connected
 
 from tools_search_server.base.redaction import Secrets, printable, quoted
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError
@@ -293,10 +291,8 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
     refused the last message, if known.
     """
     error = first_error(error)
-    if isinstance(error, OSError) and isinstance(target, StdioTarget):
-        return _explain_start(error, target)
-    if isinstance(error, httpx2.ConnectError) and isinstance(target, HttpTarget):
-        return _explain_connect(error, target)
+    if isinstance(error, httpx2.ConnectError):
+        return why_not_connected(error)
     if isinstance(error, MCPError):
         return _explain_answer(error, http_status)
     for kinds, words, reason in _REASONS:
@@ -305,7 +301,7 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
     match error:
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
             return _refused(response.status_code)
-        case ListingError():
+        case ListingError() | CannotStartError():
             return str(error)
         case httpx2.DecodingError():
             return f"its HTTP response cannot be read: {printable(str(error))}"
@@ -327,22 +323,6 @@ _REASONS: Final[Sequence[tuple[type[Exception] | tuple[type[Exception], ...], st
 """Error types, words in the error's text, and the reason to show."""
 
 
-def _explain_start(error: OSError, target: StdioTarget) -> str:
-    match error:
-        case FileNotFoundError(filename=str(folder)) if folder == target.cwd:
-            return f"its folder {folder!r} does not exist; correct `cwd`"
-        case FileNotFoundError():
-            return f"{target.command!r} was not found; install it, or give its full path as `command`"
-        case PermissionError() if Path(target.cwd or "", target.command).is_dir():
-            return f"{target.command!r} is a folder; give the path of a program as `command`"
-        case PermissionError():
-            advice = "make it executable, or give the program that runs it as `command`, and it in `args`"
-            return f"{target.command!r} may not be executed; {advice}"
-        case other:
-            reason = printable(other.strerror or str(other))[:_MAX_FOREIGN_CHARS]
-            return f"{target.command!r} cannot be started: {reason}"
-
-
 def _explain_answer(error: MCPError, http_status: int | None) -> str:
     if error.code == UNSUPPORTED_PROTOCOL_VERSION:
         return _NO_COMMON_REVISION
@@ -355,23 +335,6 @@ def _explain_answer(error: MCPError, http_status: int | None) -> str:
     if http_status is None or malformed(error):
         return explained(error)
     return f"it answered with HTTP {http_status} and error {error.code}: {quoted(error.message)}"
-
-
-def _explain_connect(error: httpx2.ConnectError, target: HttpTarget) -> str:
-    place = httpx2.URL(target.url).copy_with(userinfo=b"", query=None)  # these may contain keys
-    # httpx hides the TLS error, which says what to do, behind the error of the connection.
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError | socket.gaierror):
-        cause = cause.__cause__ or cause.__context__
-    match cause:
-        case None:
-            return f"nothing answers at {place}; start the server, or correct `url`"
-        case socket.gaierror():
-            return printable(f"the address of {httpx2.URL(target.url).host!r} cannot be looked up; correct `url`")
-        case ssl.SSLCertVerificationError(verify_message=problem):
-            return printable(f"the certificate of {place} is not accepted: {problem}")
-        case problem:
-            return printable(f"no TLS connection to {place}: {problem}")
 
 
 def _refused(http_status: int) -> str:
