@@ -26,6 +26,12 @@ def test_the_same_words_count_more_in_a_shorter_text() -> None:
     assert ranked({"long": "a parcel " + "of many words " * 200, "short": "a parcel"}, "parcel") == ["short", "long"]
 
 
+def test_a_text_with_both_words_goes_before_one_of_average_length_that_repeats_one_of_them() -> None:
+    texts = {"both": "parcel customer" + " soil" * 38, "one": "parcel " * 20 + "soil " * 20, "other": "soil " * 40}
+    assert ranked(texts, "parcel customer")[0] == "both"
+    assert ranked(texts, "parcel")[0] == "one"
+
+
 def test_words_are_found_in_other_forms_and_those_as_written_go_first() -> None:
     assert ranked({"one": "deleting files", "two": "delete files", "three": "rename"}, "delete") == ["two", "one"]
 
