@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
+from tools_search_hosts.validation import validation_problem
 
 from tools_search_client.errors import InvalidAnswerError, LocalError
 from tools_search_client.text import shorten
@@ -34,10 +35,8 @@ def checked(model: type[Model], answer: Mapping[str, Any], provider: str) -> Mod
         stated = answer.get("error")
         if isinstance(stated, Mapping):  # some services report a failure with a status of success
             raise InvalidAnswerError(f"{provider}: {shorten(compact_json(stated), 2 * _QUOTED_CHARS)}") from None
-        problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}" for problem in error.errors()
-        ]
-        quoted = shorten("; ".join(problems[:_MAX_PROBLEMS]), 2 * _QUOTED_CHARS)
+        problems = map(validation_problem, error.errors(include_url=False)[:_MAX_PROBLEMS])
+        quoted = shorten("; ".join(problems), 2 * _QUOTED_CHARS)
         raise InvalidAnswerError(f"the answer is not one of {provider}: {quoted}") from None
 
 
@@ -76,16 +75,9 @@ def require_sendable(model: type[BaseModel], what: str, **params: object) -> Non
     except UnicodeEncodeError:
         raise LocalError(f"{what} cannot be sent: it contains an unpaired surrogate") from None
     except ValidationError as error:
-        raise LocalError(f"{what} cannot be sent: {first_problem(error)}") from None
+        raise LocalError(f"{what} cannot be sent: {validation_problem(error.errors()[0])}") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalError(f"{what} cannot be sent as JSON: {shorten(str(error), _QUOTED_CHARS)}") from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem with its place."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(step) for step in first["loc"])
-    return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:

@@ -587,7 +587,7 @@ async def test_arguments_that_the_protocol_forbids_are_the_callers_mistake_and_n
         async with open_federation(configured(liar=server.target)) as federation:
             wrong: Any
             for wrong in ({1: "a"}, [1], "small"):
-                with pytest.raises(LocalError, match=r"the call of 'make_alpha' cannot be sent: arguments"):
+                with pytest.raises(LocalError, match=r"the call of 'make_alpha' cannot be sent: `arguments"):
                     await federation.call("liar__make_alpha", wrong)
             wrong = {"size": 1}
             requests = (
@@ -597,7 +597,7 @@ async def test_arguments_that_the_protocol_forbids_are_the_callers_mistake_and_n
                 federation.complete("liar", PromptReference(name="a"), {"name": "b", "value": "c"}, wrong),
             )
             for request in requests:
-                with pytest.raises(LocalError, match=r"the request cannot be sent: \S+: "):
+                with pytest.raises(LocalError, match=r"the request cannot be sent: `\S+` must be "):
                     await request
     assert server.asked("tools/call", "prompts/get", "resources/read", "completion/complete") == []
 

@@ -16,6 +16,7 @@ from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
 from tools_search_hosts.endings import connection_ended, malformed, session_lost, timed_out
 from tools_search_hosts.unreachable import CannotStartError, why_not_connected
+from tools_search_hosts.validation import validation_problem
 
 from tools_search_client.errors import (
     Challenge,
@@ -31,7 +32,6 @@ from tools_search_client.errors import (
     SignInStep,
     UnauthorizedError,
 )
-from tools_search_client.json_values import first_problem
 from tools_search_client.text import shorten
 
 AUTHORIZATION_PROBLEM: Final = "authorization_problem"
@@ -143,7 +143,7 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
         case MCPError() | TimeoutError():
             return ServerTimeoutError("no answer in time")
         case ValidationError():
-            return InvalidServerResultError(f"the answer has the wrong shape: {first_problem(error)}")
+            return InvalidServerResultError(f"the answer has the wrong shape: {validation_problem(error.errors()[0])}")
         case InvalidSearchResultError():
             return InvalidServerResultError(str(error))
         case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
