@@ -112,6 +112,7 @@ _texts = st.lists(st.sampled_from(["the", "of", "plan", "getPlan", "München", "
 @example([("", "", "The")], "the")
 @example([("", "", "München the")], "the")
 @example([("plan", "", "the"), ("", "", "plan the")], "plan the")
+@example([("the of", "", ""), ("the", "", ""), ("", "", "of the")], "the of")
 def test_a_resource_is_found_if_its_definition_and_content_together_have_every_term(
     resources: list[tuple[str, str, str]], query: str
 ) -> None:
@@ -158,7 +159,9 @@ def test_what_cannot_be_seen_changes_nothing(ranker: Ranker) -> None:
     visible = {GUIDES[0]["uri"], GUIDES[1]["uri"]}
     part = index(RESOURCES, GUIDES[:2], ranker, {uri: texts[uri] for uri in visible})
     for query in ("sun", "guides", "file:///guides/garden.md", "garden.md", "plan"):
-        assert index(RESOURCES, GUIDES, ranker, texts).search(query, visible=visible) == part.search(query)
+        for claimed in ({}, {GUIDES[1]["uri"]: 1}):
+            hits = index(RESOURCES, GUIDES, ranker, texts).search(query, visible=visible, claimed=claimed)
+            assert hits == part.search(query, claimed=claimed)
 
 
 @every_ranker
@@ -188,13 +191,15 @@ def test_an_index_built_from_the_previous_one_finds_the_same_and_ranks_unchanged
     assert ranked == [3, 3, 2]
 
 
-def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items() -> None:
+@pytest.mark.parametrize(("query", "missing"), [("eggs boil", "file:///guides/kitchen.md"), ("the plan", "named:1")])
+def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items(query: str, missing: str) -> None:
     class Odd:
         def search(self, query: str, *, visible: Any = None) -> list[Hit]:
             return [Hit(GUIDES[0]["uri"], 0.5, ("name", "inputSchema"))]
 
-    found = index(RESOURCES, GUIDES, lambda _: Odd()).search("eggs boil")
-    assert [hit.name for hit in found] == [GUIDES[0]["uri"], "file:///guides/kitchen.md"]
+    items = [*GUIDES, {"uri": "named:1", "name": "plan", "title": "The one"}]
+    found = index(RESOURCES, items, lambda _: Odd()).search(query)
+    assert [hit.name for hit in found] == [GUIDES[0]["uri"], missing]
     assert found[0].matched == ("uri",)
 
 
