@@ -191,14 +191,17 @@ def test_an_index_built_from_the_previous_one_finds_the_same_and_ranks_unchanged
     assert ranked == [3, 3, 2]
 
 
-@pytest.mark.parametrize(("query", "missing"), [("eggs boil", "file:///guides/kitchen.md"), ("the plan", "named:1")])
+@pytest.mark.parametrize(
+    ("query", "missing"), [("eggs boil", "file:///guides/kitchen.md"), ("the plan", "named:1"), ("the of", "said:1")]
+)
 def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items(query: str, missing: str) -> None:
     class Odd:
         def search(self, query: str, *, visible: Any = None) -> list[Hit]:
             return [Hit(GUIDES[0]["uri"], 0.5, ("name", "inputSchema"))]
 
-    items = [*GUIDES, {"uri": "named:1", "name": "plan", "title": "The one"}]
-    found = index(RESOURCES, items, lambda _: Odd()).search(query)
+    described = {"uri": "said:1", "name": "x", "description": "the"}
+    items = [*GUIDES, {"uri": "named:1", "name": "plan", "title": "The one"}, described]
+    found = index(RESOURCES, items, lambda _: Odd(), {"said:1": "of"}).search(query)
     assert [hit.name for hit in found] == [GUIDES[0]["uri"], missing]
     assert found[0].matched == ("uri",)
 
