@@ -127,6 +127,11 @@ def test_a_resource_is_found_if_its_definition_and_content_together_have_every_t
     assert all(0 < hit.score <= 1 and hit.matched for hit in hits)
 
 
+@pytest.mark.parametrize(("query", "text"), [("is", "this thistle"), ("नमस", "नमस्ते")])
+def test_a_resource_whose_content_has_a_term_only_as_part_of_a_word_is_not_found(query: str, text: str) -> None:
+    assert not index(RESOURCES, [{"uri": "a:1", "name": "x"}], SimpleRanker(), {"a:1": text}).search(query)
+
+
 @every_ranker
 def test_a_template_is_found_by_its_variables(ranker: Ranker) -> None:
     templates = [
