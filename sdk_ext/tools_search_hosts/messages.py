@@ -76,6 +76,30 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
         MalformedMessageError: The message is invalid.
         MessageTooLargeError: It has more than `max_bytes`, or more values than a message of that size usually contains.
     """
+    _check_size(data, max_bytes)
+    try:
+        message = _parsed(data)
+    except ValueError as error:
+        answers, is_answer = _answered_request(data)
+        raise MalformedMessageError(_syntax_problem(data, str(error)), answers, is_answer=is_answer) from None
+    if not is_object(message):
+        raise MalformedMessageError("it is not a JSON object")
+    # JSON-RPC 1.0 requires both, and that one is `null`.
+    if "method" not in message and message.get("result") is not None and message.get("error") is not None:
+        raise MalformedMessageError("it has both a `result` and an `error`", _as_id(message.get("id")))
+    try:
+        read = jsonrpc_message_adapter.validate_python(message, by_name=False)
+    except ValidationError:
+        if "method" in message:
+            reason = "it is no valid request or notification"
+            raise MalformedMessageError(reason, is_answer=False) from None
+        raise MalformedMessageError(_answer_problem(message), _as_id(message.get("id"))) from None
+    if isinstance(read, JSONRPCError):
+        read.error = attributed_to_server(read.error)
+    return read
+
+
+def _check_size(data: bytes | bytearray, max_bytes: int) -> None:
     if len(data) > max_bytes:
         raise MessageTooLargeError(f"a message of more than {mebibytes(max_bytes)}")
     max_values = max_bytes // _BYTES_OF_A_VALUE
@@ -86,23 +110,6 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
             found += match[0] in _SEPARATING
             if found > max_values or number > _TOKENS_OF_A_VALUE * max_values:
                 raise MessageTooLargeError(f"a message of more than {max_values:,} values")
-    try:
-        message = _parsed(data)
-    except ValueError as error:
-        answers, is_answer = _answered_request(data)
-        raise MalformedMessageError(_syntax_problem(data, str(error)), answers, is_answer=is_answer) from None
-    if not is_object(message):
-        raise MalformedMessageError("it is not a JSON object")
-    try:
-        read = jsonrpc_message_adapter.validate_python(_without_empty_half(message), by_name=False)
-    except ValidationError:
-        if "method" in message:
-            reason = "it is no valid request or notification"
-            raise MalformedMessageError(reason, is_answer=False) from None
-        raise MalformedMessageError(_answer_problem(message), _as_id(message.get("id"))) from None
-    if isinstance(read, JSONRPCError):
-        read.error = attributed_to_server(read.error)
-    return read
 
 
 def failed_answer(answers: RequestId, reason: str) -> JSONRPCError:
@@ -129,20 +136,6 @@ def _syntax_problem(data: bytes | bytearray, error: str) -> str:
     except ValueError:
         return f"it is not valid JSON: {error}"
     return "it holds NaN or an infinite number, which JSON does not have"
-
-
-def _without_empty_half(message: dict[str, Any]) -> dict[str, Any]:
-    """Remove the `null` that JSON-RPC 1.0 requires for either `result` or `error`.
-
-    Raises:
-        MalformedMessageError: The message has both.
-    """
-    if "method" in message or not ("result" in message and "error" in message):
-        return message
-    if message["result"] is not None and message["error"] is not None:
-        raise MalformedMessageError("it has both a `result` and an `error`", _as_id(message.get("id")))
-    empty = "error" if message["error"] is None else "result"
-    return {name: value for name, value in message.items() if name != empty}
 
 
 def _answer_problem(message: dict[str, Any]) -> str:
@@ -181,7 +174,6 @@ def _answered_request(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
         depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))
         previous = token
     is_answer = b'"method"' not in names
-    is_complete = depth == 0 and previous == b"}"
     # A truncated request has an id too, perhaps before its `method`. It must not fail this side's request of that id.
-    says_so = bool(names & {b'"result"', b'"error"'}) or is_complete
+    says_so = bool(names & {b'"result"', b'"error"'}) or depth == 0
     return (answers if is_answer and says_so else None), is_answer

@@ -127,7 +127,7 @@ def invalid_member(error: ValidationError) -> str:
     kinds = [mistake for mistake in mistakes if mistake["loc"][-1:] in (("type",), ("method",))]
     others = [mistake["loc"][:-1] for mistake in kinds]
     telling = [mistake for mistake in mistakes if not any(mistake["loc"][: len(kind)] == kind for kind in others)]
-    first = (telling or kinds or mistakes)[0]
+    first = (telling or kinds)[0]
     # The original message would name only the first of the possible kinds.
     words = "Unknown kind" if first["type"] == "literal_error" and not telling else first["msg"]
     place = ".".join(str(step) for step in first["loc"] if not _is_type(step))[:_MAX_PLACE_CHARS]
