@@ -37,6 +37,7 @@ def test_few_mistakes_are_told_and_briefly() -> None:
 
 
 DOUBLING = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+_DRAFT_04 = "http://json-schema.org/draft-04/schema#"
 WIDE: dict[str, Any] = {"w": {"properties": {f"p{n}": {} for n in range(10_000)}}}
 
 HOSTILE: dict[str, dict[str, Any]] = {
@@ -45,7 +46,8 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "is wide and often asked": {"$defs": WIDE, "allOf": [{"$ref": "#/$defs/w"}] * 10_000},
     "has a pattern that takes for ever": {"properties": {"a": {"pattern": "^(a+)+$"}}},
     "names members by one": {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
-    "hides another dialect": {"properties": {"a": {"$schema": "http://json-schema.org/draft-04/schema#"}}},
+    "hides another dialect": {"properties": {"a": {"$schema": _DRAFT_04, "pattern": "^b"}}},
+    "hides another dialect in a list": {"allOf": [{"$schema": _DRAFT_04, "properties": {"a": {"pattern": "^b"}}}]},
     "is no schema": {"properties": 7, "required": 3, "type": {}},
     "has a pattern that is none": {"properties": {"a": {"pattern": "("}}},
     "refers to elsewhere": {"$ref": "https://example.com/schema.json"},
