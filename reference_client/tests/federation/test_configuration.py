@@ -594,3 +594,4 @@ def test_a_rule_that_names_tools_has_to_say_whether_it_hides_them():
     with pytest.raises(TypeError, match="excludes"):
         Rule(frozenset({"pay"}))  # pyright: ignore[reportCallIssue] - a type checker says so, too
     assert [Rule(frozenset({"pay"}), excludes=excludes).shows("pay") for excludes in (True, False)] == [False, True]
+    assert [Rule(excludes=excludes).shows_all for excludes in (True, False)] == [True, False]
