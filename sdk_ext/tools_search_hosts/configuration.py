@@ -63,7 +63,7 @@ _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
 _EDITOR_FOLDERS: Final = frozenset({".vscode", ".cursor", ".zed", ".codex"})
 """Configuration folders in a project. The project is their parent folder."""
 
-_ADD_ONE: Final = "add one under `mcpServers`"
+NO_SERVERS: Final = "it names no server that is switched on: add one under `mcpServers`"
 
 _TIMES: Final = ("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout")
 """Hosts have other members with similar names, so an unknown one is a mistake only if it differs by about a letter."""
@@ -129,6 +129,8 @@ def load_host_file(path: str | PathLike[str], *, environment: Mapping[str, str] 
         ConfigurationError: The file cannot be read or used. The message lists every problem.
     """
     file, problems = inspect_host_file(path, environment=environment)
+    if not file.servers and not problems:
+        problems = [NO_SERVERS]
     if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
         raise ConfigurationError(str(path), [*file.problems, *problems])
     return file
@@ -201,10 +203,10 @@ def _parsed(
     problems += spelling_hints([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
     variables = Variables(environment, workspace, read_inputs(members.get("inputs")), ask)
     servers = _servers(members, variables, problems)
-    if not problems and not servers:
-        elsewhere = ", ".join(projects_with_servers(document))
-        remedy = f"those of its projects count in their own folders: {elsewhere}" if elsewhere else _ADD_ONE
-        problems.append(f"it names no server that is switched on: {remedy}")
+    if not problems and not servers and (elsewhere := ", ".join(projects_with_servers(document))):
+        problems.append(
+            f"it names no server that is switched on: those of its projects count in their own folders: {elsewhere}"
+        )
     return HostFile(tuple(servers), members), problems
 
 

@@ -231,3 +231,9 @@ def test_a_configuration_that_others_can_change_is_warned_of(
         said.append(subprocess.run(line, capture_output=True, text=True, timeout=30, check=False).stderr)
     assert f"Warning: {file} can be changed by all users of this machine (mode 0666)" in said[0]
     assert "Warning" not in said[1]
+
+
+def test_a_file_without_servers_is_no_choice_of_servers(run: Run, write_configuration: Write):
+    outcome = run("search", "alpha", "--config", str(write_configuration({})))
+    assert outcome.code == 2
+    assert "it names no server that is switched on: add one under `mcpServers`" in outcome.errors

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import pytest
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
@@ -14,6 +15,7 @@ from tools_search_client import (
     Definition,
     Forward,
     ListedSource,
+    LocalError,
     Reply,
     ServerUnavailableError,
     SyntheticToolResult,
@@ -383,12 +385,28 @@ async def test_a_delegate_that_raises_costs_no_turn_and_is_told_to_the_host(
     assert "the delegate failed" in caplog.text
 
 
-async def test_a_delegate_that_returns_a_text_instead_of_queries_is_told_to_the_host(start: Start):
-    async def delegate(text: str) -> str:
-        return text
+@pytest.mark.parametrize("answer", ["a text", [None], None, 5])
+async def test_a_delegate_that_returns_something_other_than_queries_is_told_to_the_host(start: Start, answer: Any):
+    async def delegate(text: str) -> Any:
+        return answer
 
     begun = await start(delegate=delegate).state.begin_turn("what is the weather")
-    assert (begun.loaded, str(begun.fault)) == ((), "`delegate` returned a text, but must return a list of queries")
+    assert begun.loaded == ()
+    assert isinstance(begun.fault, LocalError | TypeError)
+
+
+async def test_a_delegate_that_hangs_costs_its_deadline_and_not_the_turn(start: Start):
+    async def delegate(text: str) -> list[str]:
+        await anyio.sleep_forever()
+        return []
+
+    talk = start(delegate=delegate, delegate_deadline=0.05)
+    with anyio.fail_after(20):
+        begun = await talk.state.begin_turn("what is the weather")
+    assert (begun.loaded, str(begun.fault)) == ((), "`delegate` took longer than 0.05 seconds")
+    assert "weather__get_forecast" in (await talk.search(query="forecast")).loaded
+    with pytest.raises(LocalError, match="`delegate_deadline` is 0, but must be a number of seconds above 0"):
+        start(delegate=delegate, delegate_deadline=0)
 
 
 async def test_a_tool_of_the_host_that_raises_costs_no_turn_and_the_model_reads_nothing_of_it(
@@ -399,6 +417,8 @@ async def test_a_tool_of_the_host_that_raises_costs_no_turn_and_the_model_reads_
         definition = Definition("clock", "Tells the time.", {"type": "object"})
 
         async def execute(self, arguments: Any, /) -> SyntheticToolResult:
+            if arguments:
+                return "SECRET"  # pyright: ignore[reportReturnType] - a mistake
             raise OSError("SECRET")
 
     state = Conversation(ListedSource(()), synthetic_tools=[Broken()])
@@ -409,6 +429,10 @@ async def test_a_tool_of_the_host_that_raises_costs_no_turn_and_the_model_reads_
     assert "SECRET" not in reply.text
     assert "'clock' failed" in reply.text
     assert "'clock' failed" in caplog.text
+    reply = await state.take(ToolCall("clock", {"answers": "wrongly"}))
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.fault, LocalError)
+    assert "SECRET" not in reply.text
 
 
 async def test_calls_that_were_refused_or_failed_are_not_counted(start: Start):

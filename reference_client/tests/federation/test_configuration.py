@@ -14,9 +14,10 @@ from types import ModuleType
 from typing import Any, cast
 
 import pytest
+import tools_search_hosts
 from mcp_ext_tools_search.ranking import SimpleRanker
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import ToolCall
+from tools_search_client.conversation.messages import ToolCall, TurnStart
 from tools_search_client.conversation.sources import FederationSource, ListedSource
 from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
@@ -223,7 +224,6 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
     [
         ([], "must be an object"),
         ({}, "neither `mcpServers` nor `servers`"),
-        ({"mcpServers": {}}, "no server that is switched on: add one under"),
         ({"mcpServers": {"a": {}}}, "needs `command`"),
         ({"mcpServers": {"a": {"url": "ftp://x"}}}, "`url` must be like"),
         ({"mcpServers": {"a": {"command": "x", "args": ["${NOWHERE}"]}}}, "NOWHERE is not set"),
@@ -251,6 +251,23 @@ def test_a_mistake_in_the_file_is_named_with_its_remedy(tmp_path: Path, document
         load(tmp_path, document)
     assert told in str(error.value)
     assert "mcp.json" in str(error.value)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("entries", [{}, {"a": {"command": "x", "disabled": True}}])
+async def test_a_file_whose_user_removed_the_last_server_is_a_federation_to_which_servers_can_be_added(
+    tmp_path: Path, liar: Any, entries: dict[str, Any]
+):
+    configuration = load(tmp_path, {"mcpServers": entries, "tool_discovery": {"enabled": True}})
+    async with open_federation(configuration) as servers:
+        conversation = Conversation(servers)
+        begun = await conversation.begin_turn("make a note")
+        assert (begun, conversation.offer().tools) == (TurnStart(), ())
+        servers.add(ServerEntry("added", liar().target))
+        await conversation.begin_turn()
+        assert "added__make_alpha" in [tool.name for tool in conversation.offer().tools]
+    with pytest.raises(tools_search_hosts.ConfigurationError, match="no server that is switched on: add one under"):
+        load_host_file(tmp_path / "mcp.json")  # a gateway to nothing is a mistake
 
 
 def test_every_problem_of_a_file_is_told_at_once(tmp_path: Path):

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from tools_search_hosts import ConfigurationError, inspect_host_file
+from tools_search_hosts.configuration import NO_SERVERS
 from tools_search_hosts.locations import (
     HOSTS,
     HostPath,
@@ -101,5 +102,5 @@ def _content(place: HostPath) -> tuple[tuple[str, ...], str | None]:
     except ConfigurationError as error:
         is_absent = isinstance(error.__cause__, FileNotFoundError | NotADirectoryError)
         return (), None if is_absent else "; ".join(error.problems)
-    problem = "; ".join(problems) if file.states_servers and not file.servers else ""
-    return tuple(server.name for server in file.servers), problem or None
+    problem = "; ".join(problems) or NO_SERVERS if file.states_servers and not file.servers else None
+    return tuple(server.name for server in file.servers), problem

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 from tools_search_hosts import EraChoice, Input, ServerEntry, Toolset, writers_warning
+from tools_search_hosts.configuration import NO_SERVERS
 from tools_search_hosts.locations import HOSTS
 from tools_search_hosts.toolsets import EVERYTHING, closest
 
@@ -307,7 +308,7 @@ def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolse
 
 
 def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...], among: tuple[str, ...]) -> Configuration:
-    from tools_search_client.federation.configuration import command_server, load_configuration, url_server
+    from tools_search_client.federation.configuration import command_server, url_server
 
     if sum(given is not None for given in chosen.values()) > 1:
         raise click.UsageError("use only one of --config, --host, --url and --command")
@@ -319,6 +320,12 @@ def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...], among: t
         return url_server(chosen["url"], dict(map(_header, headers)), name="")
     if chosen["command_line"] is not None:
         return command_server(chosen["command_line"], name="")
+    return _of_file(chosen)
+
+
+def _of_file(chosen: Mapping[str, Any]) -> Configuration:
+    from tools_search_client.federation.configuration import load_configuration
+
     path = chosen_file(chosen)
     if path is None:
         options = [found.option for found in found_files() if found.servers]
@@ -327,6 +334,8 @@ def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...], among: t
     ask = _ask_for if can_be_asked() else None
     try:
         configuration = load_configuration(path, ask=ask, workspace=workspace_of(path))
+        if not configuration.servers:
+            raise ConfigurationError(str(path), [NO_SERVERS])
     except ConfigurationError as error:
         if any(chosen.values()):
             raise

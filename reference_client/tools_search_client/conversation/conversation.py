@@ -23,6 +23,7 @@ from tools_search_client.conversation.messages import (
     Offer,
     Reply,
     SyntheticTool,
+    SyntheticToolResult,
     TokenCounts,
     ToolCall,
     TurnStart,
@@ -45,6 +46,7 @@ from tools_search_client.errors import (
     require_count,
     require_kind,
     require_kinds,
+    require_seconds,
 )
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation, ranker_of
@@ -74,6 +76,7 @@ class Conversation:
         tool_sets: Toolsets that a turn can name.
         synthetic_tools: Tools that the host answers itself, besides `search_tools`.
         delegate: Determines before each turn which tools it needs.
+        delegate_deadline: How many seconds `delegate` may take; after that, the turn begins without its searches.
         ranker: Ranks the known tools; defaults to the one named in `discovery`.
         reranking: Makes the final ordering of search results.
         count_tokens: Counts the tokens of a text; estimated by default.
@@ -91,6 +94,7 @@ class Conversation:
         tool_sets: Mapping[str, Toolset] | None = None,
         synthetic_tools: Sequence[SyntheticTool] = (),
         delegate: Delegate | None = None,
+        delegate_deadline: float = 10.0,
         ranker: Ranker | None = None,
         reranking: Reranking | None = None,
         count_tokens: Callable[[str], int] = estimate_tokens,
@@ -112,6 +116,7 @@ class Conversation:
         require_kind(
             "delegate", delegate, Callable, NoneType, instead="an async function that returns queries for a text"
         )
+        require_seconds("delegate_deadline", delegate_deadline)
         require_kind(
             "ranker", ranker, Callable, NoneType, instead="a `Ranker`; a `ToolDiscovery` takes the name of one"
         )
@@ -124,7 +129,7 @@ class Conversation:
             if not callable(getattr(tool, "execute", None)):
                 instead = "a `SyntheticTool`, with a name, a definition and `execute`"
                 require_kind(f"synthetic_tools[{position}]", tool, instead=instead)
-        self._delegate = delegate
+        self._delegate, self._delegate_deadline = delegate, delegate_deadline
         self._synthetic = {tool.name: tool for tool in synthetic_tools}
         self._tokens = TokenCounts(count_tokens)
         self._state = ConversationState(Statistics(DiscoveryStatistics() if self._discovery.enabled else None))
@@ -194,7 +199,7 @@ class Conversation:
         loaded: list[str] = []
         fault: Exception | None = None
         if text and self._discovery.enabled:
-            findings, fault = await self._offered.for_turn(text, self._delegate)
+            findings, fault = await self._offered.for_turn(text, self._delegate, self._delegate_deadline)
             for finding in findings:
                 # No texts: the model reads no answer to these searches.
                 added = self._loaded.load(affordable(self._offered, finding.tools, {}, by_query=True))
@@ -370,6 +375,7 @@ class Conversation:
                 result, finding = await search_tools(self._loaded, call.arguments, self.detail)
             else:
                 result, finding = await self._synthetic[call.name].execute(call.arguments), Finding()
+                require_kind("the result of `execute`", result, SyntheticToolResult, instead="a `SyntheticToolResult`")
         except Exception as error:  # the host's own code: its errors must not end the turn
             _logger.exception("the host's tool %r failed", call.name)
             return Reply(call, prompts.failed_host_tool(call.name), is_error=True, fault=error)

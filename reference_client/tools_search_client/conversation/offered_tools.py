@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import anyio
 from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from tools_search_hosts import SEPARATOR, qualified_name
+from tools_search_hosts.counts import number_of
 from tools_search_hosts.names import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 from tools_search_ranking import never_silent
@@ -292,7 +294,9 @@ class OfferedTools:
             return Finding(too_many=len(answer.tools), failed=answer.failed)
         return Finding(answer.tools, failed=answer.failed)
 
-    async def for_turn(self, text: str, delegate: Delegate | None) -> tuple[Sequence[Finding], Exception | None]:
+    async def for_turn(
+        self, text: str, delegate: Delegate | None, deadline: float
+    ) -> tuple[Sequence[Finding], Exception | None]:
         """Run the searches before a turn, if any; return their results and any exception from `delegate`.
 
         The user's text can contain anything. It is sent only to servers that are configured to receive it; all others
@@ -303,11 +307,16 @@ class OfferedTools:
         if switched_on:
             searches.append((text[:_MAX_QUERY_LENGTH], switched_on))
         fault: Exception | None = None
+        queries: Any = ()
         try:
             if delegate is not None:
-                queries = await delegate(text)
-                if isinstance(queries, str):  # to Python, a sequence of its letters
-                    raise LocalError("`delegate` returned a text, but must return a list of queries")
+                with anyio.move_on_after(deadline) as scope:
+                    queries = await delegate(text)
+                if scope.cancelled_caught:
+                    raise TimeoutError(f"`delegate` took longer than {number_of(deadline, 'second')}")
+                # A text is, to Python, a sequence of its letters.
+                if isinstance(queries, str) or not all(isinstance(query, str) for query in queries):
+                    raise LocalError("`delegate` must return a list of queries")
                 searches += [(query, None) for query in queries]
         except Exception as error:  # the host's own code, such as another model: its errors must not end the turn
             _logger.exception("the delegate failed")

@@ -205,7 +205,7 @@ def load_configuration(
     """Read a host's configuration file: its servers, tool discovery settings, and toolsets.
 
     A server whose entry has an error is still included, as long as another server is usable. It fails, with the reason,
-    when it is needed.
+    when it is needed. A file whose `mcpServers` is empty, as after a user has removed the last server, has no servers.
 
     Args:
         path: A file in any host's format known to `tools_search_hosts.formats`: JSON, TOML or YAML.
@@ -225,7 +225,7 @@ def load_configuration(
     discovery = _read_tool_discovery(file.members.get("tool_discovery", {}), problems)
     named = as_object(file.members.get("mcpServers") or file.members.get("servers"))
     tool_sets = _read_tool_sets(file.members.get("tool_sets", {}), named, problems)
-    if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
+    if problems or (file.servers and all(isinstance(server.target, UnusableTarget) for server in file.servers)):
         raise ConfigurationError(str(path), [*file.problems, *problems])
     return Configuration(file.servers, discovery, tool_sets)
 
