@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver import MCPServer
-from mcp_types import TextContent
+from mcp_types import TextContent, Tool
 from tools_search_client import (
     Configuration,
     ConnectedServer,
@@ -24,8 +26,10 @@ from tools_search_client import (
     FederationOptions,
     FederationSource,
     Forward,
+    ListedSource,
     Reply,
     ServerError,
+    ServerOffer,
     ServerUnavailableError,
     ToolCall,
     ToolDiscovery,
@@ -851,3 +855,33 @@ async def test_a_search_does_not_offer_a_tool_that_a_call_showed_to_be_gone_from
                 await session.state.refresh()
                 assert "These tools are offered again: crm__find_customer." in session.state.offer().notices
                 assert await session.call("crm__find_customer") == "found"
+
+
+async def test_a_large_definition_stays_in_memory_no_longer_than_the_answer_that_has_it(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("huge-kept").target)) as session:
+        await session.state.begin_turn()
+        assert "larger than any model should read" in (await session.search(query="huge")).text
+        assert (await session.federation.search("huge")).tools
+        gc.collect()
+        kept = [each for each in gc.get_objects() if isinstance(each, Tool) and len(each.description or "") > 1_000_000]
+        assert kept == []
+        assert (await session.federation.resolve("one__make_huge")).tool.name == "make_huge"
+
+
+async def test_definitions_that_a_server_no_longer_offers_are_not_kept():
+    def offers(turn: int) -> tuple[ServerOffer, ...]:
+        meta = {"anthropic/alwaysLoad": True}
+        named = [Tool(name=f"make_{turn}_{number}", input_schema={"type": "object"}, _meta=meta) for number in range(9)]
+        earlier.append(weakref.ref(named[8]))  # not one of those that are loaded from the start
+        return ListedSource.of({"one": named}, deferred=["one"]).offers
+
+    earlier: list[weakref.ref[Tool]] = []
+    source = ListedSource(offers(0))
+    conversation = Conversation(source, ToolDiscovery(enabled=True))
+    for turn in range(1, 4):
+        await conversation.begin_turn()
+        source.offers = offers(turn)
+    await conversation.begin_turn()
+    gc.collect()
+    assert [tool() is None for tool in earlier] == [True, True, True, False]
+    assert len(json.loads(conversation.save())["pins"]) == 5

@@ -371,7 +371,7 @@ async def test_an_answer_of_megabytes_is_not_kept_so_that_many_cannot_fill_the_m
 
 
 async def test_a_search_whose_pages_are_of_megabytes_ends_with_what_it_has(liar: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tools_search_client.servers.discovery.MAX_LIST_BYTES", 200)
+    monkeypatch.setattr("tools_search_client.servers.discovery.MAX_MESSAGE_BYTES", 200)
     server = liar("pages")
     with anyio.fail_after(20):
         async with open_server(server.target) as tools:

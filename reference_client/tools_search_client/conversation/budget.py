@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tools_search_client.conversation.messages import Definition
 from tools_search_client.conversation.offered_tools import OfferedTools
 from tools_search_client.found import FoundTool
 
@@ -51,7 +52,7 @@ def affordable(
     for tool in found:
         cost = 0
         if tool.name not in definitions:
-            cost = tokens.of_tool(tool) + tokens.of_text(texts.get(tool.name, ""))
+            cost = tokens.of_text(Definition.of(tool).serialized()) + tokens.of_text(texts.get(tool.name, ""))
         # The best tool is loaded even if it is as large as several others.
         if not cost or spent + cost <= (share if spent else max(share, most)):
             kept.append(tool)

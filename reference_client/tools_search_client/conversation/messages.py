@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -84,7 +84,7 @@ def estimate_tokens(text: str) -> int:
 
 
 class TokenCounts:
-    """Counts tokens of definitions, with a cache, because the same definitions are sent repeatedly."""
+    """Counts tokens of definitions, with a cache of those that are offered, because they are sent repeatedly."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count
@@ -104,6 +104,10 @@ class TokenCounts:
                 self._counted[definition.name] = (definition, number)
             total += number
         return total
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget the definitions with other names: a server can offer others at each turn."""
+        self._counted = {name: counted for name, counted in self._counted.items() if name in names}
 
     def of_text(self, text: str) -> int:
         """Return the tokens of a text."""

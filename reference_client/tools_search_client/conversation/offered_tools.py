@@ -115,6 +115,7 @@ class OfferedTools:
             return False
         state.catalog, state.toolset = catalog, toolset
         known = [self.tokens.of_tool(tool) for tool in catalog.tools]
+        self.tokens.keep({*state.definitions, *(tool.name for tool in catalog.tools)})
         unseen = sum(offer.size or 0 for offer in catalog.servers if offer.tools is None)
         typical = sum(known) / len(known) if known else _TYPICAL_TOKENS
         self.listed = (len(known) + unseen, sum(known) + round(unseen * typical))
@@ -125,9 +126,10 @@ class OfferedTools:
 
         A server that pins other tools each turn cannot exceed its limit of pinned tools until the list is started over.
         """
-        for tool in self.state.catalog.tools:
-            if is_pinned(tool.tool):
-                self.state.pins.setdefault(tool.name, tool.server)
+        # The earlier ones first. The rest of them is not kept, because a server can pin others at each turn.
+        pins = self.state.pins | {tool.name: tool.server for tool in self.state.catalog.tools if is_pinned(tool.tool)}
+        within = pinned_within_bounds((server, name) for name, server in pins.items())
+        self.state.pins = {name: pins[name] for name in within}
         return self._within(self.state.most)
 
     def defer_all_but(self, loaded: Collection[str]) -> None:
@@ -202,10 +204,9 @@ class OfferedTools:
             defers_all = discovery.defer_all or (
                 discovery.auto and not any(offer.defer_loading for offer in catalog.servers)
             )
-            pinned = pinned_within_bounds((server, name) for name, server in self.state.pins.items())
             deferred = [offer for offer in catalog.servers if defers_all or offer.defer_loading]
             loaded = [tool for offer in catalog.servers if offer not in deferred for tool in offer.tools or ()]
-            kept = [tool for offer in deferred for tool in offer.tools or () if tool.name in pinned]
+            kept = [tool for offer in deferred for tool in offer.tools or () if tool.name in self.state.pins]
             eager = (*loaded, *catalog.unassigned, *kept)
         if most is None:
             return eager

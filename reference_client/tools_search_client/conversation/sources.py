@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from mcp_types import Tool
-from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
+from tools_search_hosts import MAX_NAME_LENGTH, SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking import FieldedRanker
 
@@ -183,7 +183,8 @@ class FederationSource:
             query, limit=limit, servers=self._present(servers), deadline=self._deadline, reranks=False
         )
         for tool in found.tools:
-            if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MAX_TOPICS:
+            groups = self._groups.setdefault(tool.server, {})
+            if tool.hit.group and len(tool.hit.group) <= MAX_NAME_LENGTH and len(groups) < _MAX_TOPICS:
                 groups[tool.hit.group] = None
         unknown: Sequence[str] = ()
         if found.tools:  # only among the found tools: servers do not report which words their other tools mention

@@ -137,7 +137,7 @@ class ConversationState:
     eager: set[str] = field(default_factory=set[str])
     """Tools on the list that were loaded from the start."""
     pins: dict[str, str] = field(default_factory=dict[str, str])
-    """The servers of the tools that were pinned since the list was started, by tool name."""
+    """The servers of the tools that were first pinned since the list was started, by tool name."""
     discovered: dict[str, FoundTool] = field(default_factory=dict[str, FoundTool])
     """Found tools, least recently used first."""
     called: set[str] = field(default_factory=set[str])

@@ -54,8 +54,8 @@ _SLOW_START_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 60.0
 """How long a late answer is kept in case the same request is made again."""
 
-_MAX_KEPT: Final = 16
-"""Maximum late answers to keep per server."""
+_MAX_KEPT: Final = 4
+"""Maximum late answers to keep per server, since each can have the size of two messages."""
 
 _ROOM_FOR_GROWTH: Final = 2
 """Wait for a search up to this multiple of the last search's duration, even if that exceeds the grace period."""

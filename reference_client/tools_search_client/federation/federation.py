@@ -65,6 +65,7 @@ from tools_search_client.federation.fanout import Answer, Fanout, Method, Questi
 from tools_search_client.federation.merging import (
     ItemsListedTogether,
     ListedTogether,
+    is_large,
     listed_among_servers,
     merge,
     named_among_servers,
@@ -92,7 +93,7 @@ from tools_search_client.servers.supervision import Backoff, SupervisedServer
 _DEADLINE: Final = 10.0
 
 _MAX_KNOWN: Final = 10_000
-"""Maximum tools to remember by name; others are looked up again with one small search."""
+"""Maximum tools to remember by name; others, and large ones, are looked up again with one small search."""
 
 Result = TypeVar("Result")
 
@@ -733,7 +734,9 @@ class Federation:
         connections = {answer.server: answer.tools for answer in answers}
         for tool in tools:
             connection = connections.get(tool.server)
-            if connection is not None:
+            known, _ = self._known.get(tool.name, (None, None))
+            # A large one is looked up again when it is called.
+            if connection is not None and ((known and known.item is tool.item) or not is_large(tool.item)):
                 self._known[tool.name] = (tool, connection)
         for name in list(self._known)[:-_MAX_KNOWN]:
             del self._known[name]

@@ -31,6 +31,7 @@ from tools_search_ranking import UpdatableIndex, never_silent
 
 from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
 from tools_search_client.known_tools import KnownTools, known_tools
+from tools_search_client.servers.listing import size_of
 
 _Key: TypeAlias = tuple[Hashable, str]
 """The server's identity and the tool's own name; two equal keys are duplicates."""
@@ -38,6 +39,8 @@ _Key: TypeAlias = tuple[Hashable, str]
 Candidate = TypeVar("Candidate", bound=FoundItem[Any])
 
 _OF_A_SEARCH: Final = ("score", "matched")
+
+_MAX_REMEMBERED_BYTES: Final = 16_384
 
 
 def named_among_servers(server: str, found: Found) -> Found:
@@ -156,11 +159,17 @@ def _definition(tool: Tool, name: str) -> Tool:
     return tool.model_copy(update={"name": name, "meta": {**(tool.meta or {}), EXTENSION_ID: lasting}})
 
 
+def is_large(tool: Tool) -> bool:
+    """Return whether a definition is too large to remember with thousands of others: servers choose how large it is."""
+    return size_of(tool) > _MAX_REMEMBERED_BYTES
+
+
 class RememberingRanker:
     """A `Ranker` that gives the same results as another one, but costs less for tools it has already indexed.
 
-    One index holds up to `most_kept` tools seen so far. Tools that are not asked for are made invisible, which by the
-    contract of an index changes no hit and no order. If the other ranker's indexes cannot be updated, nothing is saved.
+    One index holds up to `most_kept` tools seen so far, except large ones. Tools that are not asked for are made
+    invisible, which by the contract of an index changes no hit and no order. If the other ranker's indexes cannot be
+    updated, nothing is saved.
     """
 
     def __init__(self, ranker: Ranker, *, most_kept: int = 4_096) -> None:
@@ -172,6 +181,8 @@ class RememberingRanker:
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
         """Index `tools`, which must have unique names."""
         new = [tool for tool in tools if self._seen.get(tool.name) != tool]
+        if any(map(is_large, new)):
+            return self._ranker(tools)
         if not isinstance(self._index, UpdatableIndex) or len(self._seen) + len(new) > self._most_kept:
             self._seen = {tool.name: tool for tool in tools}
             self._index = self._ranker(tools)

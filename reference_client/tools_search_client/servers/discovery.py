@@ -19,6 +19,7 @@ from mcp_ext_tools_search.types import WHITE_SPACE, Primitive, ServerSettings
 from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts.json_values import as_object
+from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_hosts.results import UNREAD
 
 from tools_search_client.errors import (
@@ -198,7 +199,7 @@ class Discovery:
 
             def is_enough(pages: Sequence[Any]) -> bool:
                 sizes[len(pages) - 1 :] = [size_of(pages[-1])]  # a search that starts over reads the first page again
-                return sum(sizes) > MAX_LIST_BYTES or len(self.primitive.by_key(*pages)) >= limit
+                return sum(sizes) > MAX_MESSAGE_BYTES or len(self.primitive.by_key(*pages)) >= limit
 
             try:
                 async with self._deadline(self._options.request_timeout):
