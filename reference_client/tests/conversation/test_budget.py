@@ -94,8 +94,9 @@ async def test_a_search_before_the_models_turn_stays_within_the_budget():
         return ["change an invoice"]
 
     chosen = ToolDiscovery(enabled=True, defer_all=True, max_search_tokens=320)
-    begun = await Conversation(source, chosen, delegate=delegate).begin_turn("bill somebody")
-    assert len(begun.loaded) == 2
+    conversation = Conversation(source, chosen, delegate=delegate)
+    assert len((await conversation.begin_turn("bill somebody")).loaded) == 2
+    assert json.loads(conversation.save())["searches"] == 1
 
 
 @pytest.mark.parametrize("stated", [0, -1, 1.5, "many", True])

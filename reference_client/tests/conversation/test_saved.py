@@ -150,6 +150,7 @@ class Searched(ListedSource):
         super().__init__([ServerOffer("shop", None, defer_loading=True)])
         self.tools = {f"shop__{tool.name}": FoundTool(f"shop__{tool.name}", "shop", tool) for tool in tools}
         self.may_answer = anyio.Event()
+        self.failed: dict[str, Failure] = {}
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
         return Catalog(self.offers)
@@ -159,7 +160,7 @@ class Searched(ListedSource):
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         await self.may_answer.wait()
-        return SourceAnswer(tuple(tool for tool in self.tools.values() if tool.name == name))
+        return SourceAnswer(tuple(tool for tool in self.tools.values() if tool.name == name), failed=self.failed)
 
 
 def order(description: str) -> Tool:
@@ -389,3 +390,39 @@ async def test_a_call_that_is_taken_again_after_an_approval_elsewhere_counts_onc
     await again.state.begin_turn("next")  # some providers number the calls of each turn
     await again.state.take(call)
     assert again.state.statistics.calls_by_tool[name] == 2
+
+
+async def test_a_tool_that_its_searched_server_no_longer_has_is_not_called_once_the_server_is_back():
+    source = Searched(order("Find an order"))
+    source.may_answer.set()
+    saved = (await begun_at(source)).save()
+    failure = {"shop": Failure("unavailable", "gone")}
+    found, source.failed = source.tools, failure
+    source.tools = {}
+    again = Conversation(source, ToolDiscovery(enabled=True))
+    assert (await again.restore(saved)).failed == failure
+    call = ToolCall("shop__find_order")
+    step = await again.take(call)
+    assert isinstance(step, Reply)
+    assert step.failed == failure
+    source.failed = {}
+    step = await again.take(call)
+    assert isinstance(step, Reply)
+    assert step.text.startswith("Error: Server 'shop' no longer offers the tool 'shop__find_order'.")
+    source.tools = found
+    await again.refresh()
+    assert isinstance(await again.take(call), Forward)
+
+
+async def test_a_definition_whose_members_are_in_another_order_is_sent_as_before_after_a_restart():
+    source = Searched(order("Find an order").model_copy(update={"input_schema": {"type": "object", "properties": {}}}))
+    source.may_answer.set()
+    begun = await begun_at(source)
+    before = [definition.serialized() for definition in begun.offer().tools]
+    found = source.tools["shop__find_order"]
+    other = found.tool.model_copy(update={"input_schema": {"properties": {}, "type": "object"}})
+    source.tools["shop__find_order"] = replace(found, item=other)
+    await begun.begin_turn()
+    again = Conversation(source, ToolDiscovery(enabled=True))
+    assert (await again.restore(begun.save())).changed == ()
+    assert [definition.serialized() for definition in again.offer().tools] == before

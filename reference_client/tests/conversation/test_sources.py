@@ -885,3 +885,20 @@ async def test_definitions_that_a_server_no_longer_offers_are_not_kept():
     gc.collect()
     assert [tool() is None for tool in earlier] == [True, True, True, False]
     assert len(json.loads(conversation.save())["pins"]) == 5
+
+
+async def test_what_cannot_be_sent_to_a_server_finds_nothing(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        assert await session.state.refresh() == ()  # before the first turn, too
+        reply = await session.search(query="\ud800")
+        assert reply.text.startswith("No tools found")
+        assert not reply.failed
+
+
+async def test_a_server_that_fails_when_it_is_searched_before_a_turn_is_told_to_the_host(talk_to: Open, liar: Any):
+    async def delegate(text: str) -> list[str]:
+        return ["an alpha thing"]
+
+    async with talk_to(ServerEntry("one", liar("dies").target), delegate=delegate) as session:
+        begun = await session.state.begin_turn("whatever")
+        assert (begun.loaded, list(begun.failed)) == ((), ["one"])

@@ -126,7 +126,7 @@ async def test_discovery_off_changes_nothing(rooms: Rooms) -> None:
     await talk.state.begin_turn("switch on the lights")
     assert talk.names == [f"{server}__{tool.name}" for server, tools in rooms.servers.items() for tool in tools]
     assert isinstance(await talk.call("notion__search"), Forward)
-    assert "No tool is named 'search_tools'" in (await talk.reply("search_tools", query="x")).text
+    assert (await talk.reply("search_tools", query="x")).text == "Error: No tool is named 'search_tools'."
     assert talk.state.statistics.discovery is None
 
 

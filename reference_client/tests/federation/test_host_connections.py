@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import fastmcp
+import httpx2
 import pytest
 from mcp import Client
 from mcp.server.caching import CacheHint
+from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.server import install
-from mcp_types import Implementation, TextContent
+from mcp_types import Implementation, ListToolsResult, TextContent, Tool
 from tools_search_client import (
     Configuration,
     ConnectedServer,
     ConnectionOptions,
     Conversation,
+    DiscoveryOptions,
     Failure,
     FederationOptions,
     FederationSource,
@@ -34,6 +39,7 @@ from tools_search_client import (
     ServerUnavailableError,
     ToolCall,
     ToolDiscovery,
+    UnknownToolError,
     open_federation,
 )
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
@@ -275,3 +281,85 @@ async def test_the_time_that_an_entry_states_for_calls_holds_where_the_server_ha
         async with open_federation(configuration, options) as federation:
             with pytest.raises(ServerTimeoutError):
                 await federation.call("a__make_alpha", {})
+
+
+@pytest.mark.parametrize("late_server_is_asked", [True, False])
+async def test_what_one_user_may_see_is_in_no_answer_to_another_user_of_the_federation(late_server_is_asked: bool):
+    user, now, asked, gate = ContextVar("user", default=""), ["ada"], anyio.Event(), anyio.Event()
+
+    async def listed(_: Any, __: Any) -> ListToolsResult:
+        tool = Tool(name=f"diary_of_{now[0]}", description="Write a diary.", input_schema={"type": "object"})
+        return ListToolsResult(tools=[tool], ttl_ms=0, cache_scope="private")
+
+    async def late(_: Any, __: Any) -> ListToolsResult:
+        asked.set()
+        await gate.wait()
+        return ListToolsResult(tools=[])
+
+    answers: dict[str, list[str]] = {}
+    async with (
+        Client(Server("own", on_list_tools=listed)) as own,
+        Client(Server("late", on_list_tools=late)) as slow,
+        open_federation(
+            Configuration((ConnectedServer("own", connection=own), ConnectedServer("late", connection=slow))),
+            FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(authorization=user.get))),
+        ) as federation,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def search(name: str, *servers: str) -> None:
+            user.set(name)
+            found = await federation.search("write a diary", servers=servers, deadline=20)
+            answers[name] = [tool.name for tool in found.tools]
+
+        if late_server_is_asked:
+            tasks.start_soon(search, "ada", "own", "late")
+            with anyio.fail_after(20):
+                await asked.wait()
+                while not federation.supervised["own"].connected:  # noqa: ASYNC110 - nothing tells
+                    await anyio.sleep(0.01)
+                await anyio.wait_all_tasks_blocked()
+        else:
+            await search("ada", "own")
+        now[0] = "bob"
+        await search("bob", "own")
+        gate.set()
+        user.set("bob")
+        with pytest.raises(UnknownToolError):
+            await federation.resolve("own__diary_of_ada", servers=["own"])
+    assert answers == {"ada": ["own__diary_of_ada"], "bob": ["own__diary_of_bob"]}
+
+
+async def test_fifty_users_side_by_side_call_over_one_connection_with_credentials_of_their_own(
+    plain_server: HttpTarget,
+):
+    user, sent = ContextVar("user", default="nobody"), list[tuple[str, str]]()
+
+    class OfUser(httpx2.Auth):
+        requires_request_body = True
+
+        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
+            message = json.loads(request.content)
+            if message["method"] == "tools/call":
+                sent.append((user.get(), message["params"]["arguments"]["text"]))
+            yield request
+
+    discovery = ToolDiscovery(enabled=True, defer_all=True, deadline=60)
+    configuration = Configuration((ServerEntry("plain", plain_server),), discovery)
+    connection = ConnectionOptions(auth=OfUser(), discovery=DiscoveryOptions(authorization=user.get))
+    with anyio.fail_after(120):
+        async with open_federation(configuration, FederationOptions(connection=connection)) as federation:
+
+            async def chat(name: str) -> None:
+                user.set(name)
+                conversation = Conversation(federation)
+                await conversation.begin_turn("turn my name around")
+                await conversation.take(ToolCall("search_tools", {"query": "turn a text around"}))
+                step = await conversation.take(ToolCall("plain__reverse_text", {"text": name}))
+                assert isinstance(step, Forward)
+                assert text_of(await federation.call(step.tool.name, step.call.arguments)) == name[::-1]
+
+            async with anyio.create_task_group() as users:
+                for number in range(50):
+                    users.start_soon(chat, f"user {number}")
+    assert sorted(sent) == sorted((f"user {number}",) * 2 for number in range(50))

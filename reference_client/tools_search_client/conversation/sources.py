@@ -70,9 +70,7 @@ class ListedSource(ToolSource):
         by_server: dict[str, list[FoundTool]] = {server: [] for server in servers}
         unassigned: list[FoundTool] = []
         for tool in tools:
-            fitting = [
-                server for server in servers if server and tool.name.startswith((f"{server}{SEPARATOR}", f"{server}_"))
-            ]
+            fitting = [server for server in servers if tool.name.startswith((f"{server}{SEPARATOR}", f"{server}_"))]
             server = max(fitting, key=len, default=None)
             own = unassigned if server is None else by_server[server]
             own.append(FoundTool(qualified_name("", tool.name), server or "", tool))
@@ -95,7 +93,7 @@ class ListedSource(ToolSource):
 
 
 class FederationSource:
-    """A `ToolSource` over a `Federation`'s servers.
+    """A `ToolSource` over a `Federation`'s servers, for one conversation.
 
     A deferred server that supports search is not listed but searched when the model searches. All other servers are
     listed, cached for as long as `ServerTools` keeps the list, and searched locally with one ranking over all servers.

@@ -237,8 +237,11 @@ class Federation:
         self._numbers = count(1)
         self._identities: dict[str, int] = {}
         """A number for each server, equal for servers with equal targets, which are the same server."""
-        self._known: dict[str, tuple[FoundTool, ServerTools]] = {}
-        """Found tools, with the connection they were found on, because they might not be valid on another one."""
+        self._authorization = options.connection.discovery.authorization or str
+        self._known: dict[tuple[str, str], tuple[FoundTool, ServerTools]] = {}
+        """Found tools by the authorization for which they were found and their full name, with the connection they were
+        found on, because they might not be valid on another one.
+        """
         self.supervised: dict[str, SupervisedServer | HostConnection] = {}
         self._tasks: Final = tasks
         self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
@@ -249,7 +252,7 @@ class Federation:
             tasks,
             grace=_first(options.grace, stated.grace),
             backoff=options.rest or Backoff(stated.rest, stated.longest_rest),
-            authorization=options.connection.discovery.authorization or str,
+            authorization=self._authorization,
         )
         for entry in configuration.servers:
             self.add(entry)
@@ -473,7 +476,7 @@ class Federation:
         """
         require_kind("name", name, str, instead="the name of a tool, such as the `name` of a `FoundTool`")
         # A new connection must find it again: the SDK only knows the `Mcp-Param-*` headers of tools found there.
-        known = self._known.get(name)
+        known = self._known.get((self._authorization(), name))
         asked = self._among(servers)
         if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
             return known[0]
@@ -597,6 +600,8 @@ class Federation:
         # Read before the next wait, in which a server can be removed.
         identities = {server: self._identities[server] for server in answered}
         are_listed = {server: number for server, number in identities.items() if answered[server].mode == "list"}
+        for server in are_listed:  # another authorization can have been answered with other items meanwhile
+            together.learn(server, answered[server].items)
         ranked = _with_ranks(await together.search(query, are_listed, limit))
         found: dict[str, Sequence[Any]] = {}
         for server, own in answered.items():
@@ -732,14 +737,15 @@ class Federation:
 
     def _remember(self, tools: Iterable[FoundTool], answers: Iterable[Answer[Any]]) -> None:
         connections = {answer.server: answer.tools for answer in answers}
+        authorization = self._authorization()
         for tool in tools:
             connection = connections.get(tool.server)
-            known, _ = self._known.get(tool.name, (None, None))
+            known, _ = self._known.get((authorization, tool.name), (None, None))
             # A large one is looked up again when it is called.
             if connection is not None and ((known and known.item is tool.item) or not is_large(tool.item)):
-                self._known[tool.name] = (tool, connection)
-        for name in list(self._known)[:-_MAX_KNOWN]:
-            del self._known[name]
+                self._known[authorization, tool.name] = (tool, connection)
+        for key in list(self._known)[:-_MAX_KNOWN]:
+            del self._known[key]
 
     def _note_change(self, server: str) -> None:
         self.changes += 1
@@ -748,7 +754,7 @@ class Federation:
     def _drop(self, server: str) -> None:
         """Discard what was cached for one server, because its tools changed."""
         self._fanout.drop(server)
-        self._known = {name: known for name, known in self._known.items() if known[0].server != server}
+        self._known = {key: known for key, known in self._known.items() if known[0].server != server}
 
 
 def _full_name(name: str, servers: Iterable[str]) -> str:
