@@ -902,3 +902,11 @@ async def test_a_server_that_fails_when_it_is_searched_before_a_turn_is_told_to_
     async with talk_to(ServerEntry("one", liar("dies").target), delegate=delegate) as session:
         begun = await session.state.begin_turn("whatever")
         assert (begun.loaded, list(begun.failed)) == ((), ["one"])
+
+
+async def test_all_tools_of_a_searched_server_that_does_not_say_how_many_it_has_are_loaded_by_its_name(
+    talk_to: Open, liar: Any
+):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+        assert len((await session.search(server_name="one")).loaded) == 6

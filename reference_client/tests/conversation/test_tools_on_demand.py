@@ -702,3 +702,15 @@ async def test_a_tool_that_reads_the_same_is_offered_as_its_server_defines_it_no
         if offered.tool is not None
     }
     assert behind == {"a__a": {"type": "object"}, "b__b": {"type": "object"}}
+
+
+async def test_a_tool_for_which_there_is_no_room_is_answered_with_how_to_find_it_although_nothing_is_deferred(
+    rooms: Rooms,
+) -> None:
+    talk = rooms.start(discovery={"enabled": False})
+    talk.state.limit(8)
+    await talk.state.begin_turn()
+    assert "search_tools" in talk.names
+    assert (
+        "'notion__search' is not yet loaded. Use the 'search_tools' tool" in (await talk.reply("notion__search")).text
+    )

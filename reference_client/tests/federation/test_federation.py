@@ -762,3 +762,16 @@ async def test_what_a_server_refuses_because_it_has_restarted_is_asked_again(ser
             for request in (add, add, find, get):
                 async with serve_http(plain=plain):
                     await request(federation)
+
+
+async def test_a_server_that_its_own_limit_of_time_has_ended_is_left_alone_for_a_while(liar: Any):
+    server = liar("list-hangs", place="nowhere")
+    connection = ConnectionOptions(discovery=DiscoveryOptions(request_timeout=0.1))
+    with anyio.fail_after(30):
+        async with open_federation(
+            configured(one=server.target), FederationOptions(connection=connection)
+        ) as federation:
+            first, second = [await federation.search("alpha") for _ in range(2)]
+    assert (first.failed["one"].kind, second.failed["one"].kind) == ("timeout", "timeout")
+    assert "it is not asked again for" in str(second.failed["one"])
+    assert server.asked("tools/list") == ["tools/list"]
