@@ -10,7 +10,7 @@ with yours.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
+from tools_search_client.providers import adapted
 
 
 class SearchedTools(AgentMiddleware):
@@ -28,6 +29,7 @@ class SearchedTools(AgentMiddleware):
     def __init__(self, servers: client.Federation, conversation: client.Conversation) -> None:
         super().__init__()
         self.servers, self.conversation = servers, conversation
+        self.renamed: dict[str, Mapping[str, str]] = {}  # by tool, the original names of arguments
 
     async def abefore_agent(self, state: Any, runtime: Any) -> None:
         """Record the tools that are now offered, and the user's text."""
@@ -35,18 +37,21 @@ class SearchedTools(AgentMiddleware):
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
         """Send the current tools. A real host also adds `notices` to its messages."""
-        tools: list[Any] = [
-            {"type": "function", "function": offered.to_json()} for offered in self.conversation.offer().tools
-        ]
+        tools: list[Any] = []
+        for offered in self.conversation.offer().tools:
+            schema, self.renamed[offered.name] = adapted(offered.input_schema)  # providers refuse some schemas
+            tools.append({"type": "function", "function": offered.to_json() | {"parameters": schema}})
         return await handler(request.override(tools=tools))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Answer a search, or call a server. A real host asks its user first."""
         call = request.tool_call
-        step = await self.conversation.take(client.ToolCall(call["name"], call["args"], call["id"]))
+        renamed = self.renamed.get(call["name"], {})
+        arguments = {renamed.get(argument, argument): value for argument, value in call["args"].items()}
+        step = await self.conversation.take(client.ToolCall(call["name"], arguments, call["id"]))
         if isinstance(step, client.Forward):
             try:
-                text = client.result_text(await self.servers.call(step.tool.name, call["args"]))
+                text = client.result_text(await self.servers.call(step.tool.name, arguments))
             except client.ToolsSearchClientError as error:
                 text = self.conversation.failed(step, error).text
         else:

@@ -9,7 +9,8 @@ Run: `python examples/pydantic_ai_toolset.py mcp.json "what I need"`. Its model 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
+from tools_search_client.providers import adapted
 
 ANY = SchemaValidator(core_schema.any_schema())  # servers validate arguments themselves
 
@@ -30,6 +32,8 @@ class SearchedTools(AbstractToolset[None]):
 
     servers: client.Federation
     conversation: client.Conversation
+    renamed: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """By tool, the original names of arguments with names that providers refuse."""
 
     @property
     def id(self) -> str | None:
@@ -46,7 +50,7 @@ class SearchedTools(AbstractToolset[None]):
         """Return the tools of the next request."""
         found: dict[str, ToolsetTool[None]] = {}
         for offered in self.conversation.offer().tools:  # a real host adds `notices` to its messages
-            schema = dict(offered.input_schema)
+            schema, self.renamed[offered.name] = adapted(offered.input_schema)
             tool = ToolDefinition(name=offered.name, description=offered.description, parameters_json_schema=schema)
             found[offered.name] = ToolsetTool(toolset=self, tool_def=tool, max_retries=1, args_validator=ANY)
         return found
@@ -55,6 +59,8 @@ class SearchedTools(AbstractToolset[None]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
     ) -> Any:
         """Answer a search, or call a server. A real host asks its user first."""
+        renamed = self.renamed.get(name, {})
+        tool_args = {renamed.get(argument, argument): value for argument, value in tool_args.items()}
         step = await self.conversation.take(client.ToolCall(name, tool_args, ctx.tool_call_id))
         if isinstance(step, client.Reply):
             return step.text

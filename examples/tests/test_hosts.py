@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools_search_client import Conversation, load_configuration, open_federation
+from mcp import Client
+from mcp.server.lowlevel import Server
+from mcp_types import CallToolResult, ListToolsResult, Tool
+from tools_search_client import Configuration, ConnectedServer, Conversation, load_configuration, open_federation
 
 FOLDER = Path(__file__).parents[1]
 SERVERS = FOLDER.parent / "reference_client" / "tests" / "fixtures" / "servers"
@@ -124,3 +127,65 @@ def _example(name: str) -> Any:
     sys.modules[name] = module  # for its dataclass
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("package", "example"), [("pydantic_ai", "pydantic_ai_toolset"), ("langchain", "langchain_middleware")]
+)
+async def test_an_agent_of_another_framework_is_sent_schemas_that_providers_accept(package: str, example: str):
+    pytest.importorskip(package)
+    received: list[Any] = []
+    arguments = {"first name": {"type": "string"}}
+    schema = {"type": "object", "properties": arguments, "oneOf": [{"required": ["first name"]}]}
+
+    async def listed(_: Any, __: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name="greet", description="Greet somebody.", input_schema=schema)])
+
+    async def called(_: Any, params: Any) -> CallToolResult:
+        received.append(params.arguments)
+        return CallToolResult(content=[])
+
+    async with (
+        Client(Server("own", on_list_tools=listed, on_call_tool=called)) as own,
+        open_federation(Configuration((ConnectedServer("own", connection=own),))) as servers,
+    ):
+        host = _example(example).SearchedTools(servers, Conversation(servers))
+        sent = await (_sent_by_pydantic_ai(host) if package == "pydantic_ai" else _sent_by_langchain(host))
+    assert "oneOf" not in sent
+    assert list(sent["properties"]) == ["first_name"]
+    assert received == [{"first name": "Ada"}]
+
+
+async def _sent_by_pydantic_ai(toolset: Any) -> Any:
+    """Let the model call the tool, and return the schema that it was sent."""
+    framework: Any = importlib.import_module("pydantic_ai")
+    messages: Any = importlib.import_module("pydantic_ai.messages")
+    models: Any = importlib.import_module("pydantic_ai.models.function")
+    sent: list[Any] = []
+    parts = [messages.ToolCallPart("own__greet", {"first_name": "Ada"}), messages.TextPart("done")]
+
+    def model(_: Any, info: Any) -> Any:
+        sent.append(info.function_tools[0].parameters_json_schema)
+        return messages.ModelResponse(parts=[parts.pop(0)])
+
+    await framework.Agent(models.FunctionModel(model), deps_type=type(None)).run("greet Ada", toolsets=[toolset])
+    return sent[0]
+
+
+async def _sent_by_langchain(middleware: Any) -> Any:
+    """Do the same with LangChain."""
+    agents: Any = importlib.import_module("langchain.agents")
+    messages: Any = importlib.import_module("langchain_core.messages")
+    sent: list[Any] = []
+
+    class Model(_example("langchain_middleware").StandIn):
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            sent.append(tools[0]["function"]["parameters"])
+            return self
+
+    call = {"name": "own__greet", "args": {"first_name": "Ada"}, "id": "1"}
+    said = [messages.AIMessage("", tool_calls=[call]), messages.AIMessage("done")]
+    agent = agents.create_agent(Model(messages=iter(said)), [], middleware=[middleware])
+    await agent.ainvoke({"messages": [messages.HumanMessage("greet Ada")]})
+    return sent[0]

@@ -907,6 +907,6 @@ async def test_a_server_that_fails_when_it_is_searched_before_a_turn_is_told_to_
 async def test_all_tools_of_a_searched_server_that_does_not_say_how_many_it_has_are_loaded_by_its_name(
     talk_to: Open, liar: Any
 ):
-    async with talk_to(ServerEntry("one", liar().target)) as session:
+    async with talk_to(ServerEntry("one", liar("uncounted").target)) as session:
         await session.state.begin_turn()
         assert len((await session.search(server_name="one")).loaded) == 6

@@ -1,6 +1,7 @@
 """Adapters between a conversation and model providers' APIs, in plain JSON, without an SDK or network access.
 
-`Adapter` is the base class of all four. Subclass it to support another provider.
+`Adapter` is the base class of all four. Subclass it to support another provider. `adapted` is for hosts whose framework
+sends the tools.
 """
 
 from tools_search_client.errors import InvalidAnswerError as InvalidAnswerError
@@ -12,3 +13,4 @@ from tools_search_client.providers.chat_completions import ChatCompletions as Ch
 from tools_search_client.providers.gemini import Gemini as Gemini
 from tools_search_client.providers.openai_responses import OpenAIResponses as OpenAIResponses
 from tools_search_client.providers.results import Attachment as Attachment
+from tools_search_client.providers.schemas import adapted as adapted
