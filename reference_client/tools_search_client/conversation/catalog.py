@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final, Literal, Protocol
 
 from mcp_ext_tools_search.client import is_for_model
+from pydantic_core import PydanticSerializationError, to_json
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.errors import Failure
@@ -79,7 +80,12 @@ class Catalog:
     @cached_property
     def digest(self) -> str:
         """A digest that is the same for equal catalogs in every process."""
-        return hashlib.sha256(repr((self.servers, self.unassigned)).encode(errors="surrogatepass")).hexdigest()
+        offered = (self.servers, self.unassigned)
+        try:
+            text = to_json(offered)  # for thousands of tools, many times faster than `repr`
+        except PydanticSerializationError:  # an unpaired surrogate, which a host's own list can have
+            text = repr(offered).encode(errors="surrogatepass")
+        return hashlib.sha256(text).hexdigest()
 
     @property
     def for_model(self) -> Catalog:
