@@ -30,7 +30,7 @@ from tools_search_client import (
     TurnStart,
 )
 from tools_search_client.conversation.saved import MAX_SAVED_BYTES
-from tools_search_hosts.toolsets import Toolset
+from tools_search_hosts.toolsets import Rule, Toolset
 
 from .conftest import SERVERS, Start, Talk
 from .test_properties import Play, catalogs, deferred, discoveries, steps
@@ -426,3 +426,14 @@ async def test_a_definition_whose_members_are_in_another_order_is_sent_as_before
     again = Conversation(source, ToolDiscovery(enabled=True))
     assert (await again.restore(begun.save())).changed == ()
     assert [definition.serialized() for definition in again.offer().tools] == before
+
+
+async def test_a_tool_that_was_gone_when_a_conversation_was_restored_does_not_come_back_with_the_next_list():
+    source = Searched(order("Find an order"))
+    source.may_answer.set()
+    saved = (await begun_at(source)).save()
+    source.tools = {}
+    again = Conversation(source, ToolDiscovery(enabled=True))
+    await again.restore(saved)
+    await again.begin_turn(toolset=Toolset("others", {"shop": Rule(frozenset({"pay"}), excludes=True)}))
+    assert [definition.name for definition in again.definitions] == ["search_tools"]

@@ -460,3 +460,10 @@ async def test_what_finding_on_demand_costs_more_than_listing_is_told(start: Sta
 
 def test_no_savings_are_stated_where_nobody_knows_what_listing_would_cost():
     assert savings_line(Statistics(requests=1, definition_tokens_sent=280)).endswith("280 tokens of definitions sent")
+
+
+async def test_of_many_parameters_the_first_are_told_and_how_many_more_there_are(start: Start):
+    schema = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(28)}}
+    talk = start({"shop": [Tool(name="find", input_schema=schema)]}, ["shop"])
+    await talk.state.begin_turn()
+    assert "p24 (string), ... and 3 more\n" in (await talk.search(query="find")).text

@@ -910,3 +910,10 @@ async def test_all_tools_of_a_searched_server_that_does_not_say_how_many_it_has_
     async with talk_to(ServerEntry("one", liar("uncounted").target)) as session:
         await session.state.begin_turn()
         assert len((await session.search(server_name="one")).loaded) == 6
+
+
+async def test_a_toolset_is_not_blamed_for_a_tool_of_a_server_that_fails(talk_to: Open):
+    async with talk_to(ServerEntry("one", MISSING)) as session:
+        named = Toolset("some", {"one": Rule(frozenset({"make_alpha"}), excludes=False)})
+        begun = await session.state.begin_turn(toolset=named)
+        assert (list(begun.failed), begun.problems) == (["one"], ())
