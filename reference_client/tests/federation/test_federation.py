@@ -775,3 +775,19 @@ async def test_a_server_that_its_own_limit_of_time_has_ended_is_left_alone_for_a
     assert (first.failed["one"].kind, second.failed["one"].kind) == ("timeout", "timeout")
     assert "it is not asked again for" in str(second.failed["one"])
     assert server.asked("tools/list") == ["tools/list"]
+
+
+async def test_of_the_answers_that_come_late_only_the_last_are_kept(liar: Any):
+    server = liar("gated")
+    options = FederationOptions(rest=Backoff(0.0, 0.0))
+    with anyio.fail_after(40):
+        async with open_federation(configured(one=server.target), options) as federation:
+            await federation.describe()  # connected, so that only the searches are late
+            for number in range(6):
+                assert (await federation.search(f"alpha {number}", deadline=0.05)).failed["one"].kind == "timeout"
+            await anyio.to_thread.run_sync(server.open_gate)
+            await federation.search("beta", deadline=30)  # answered after the others
+            assert (await federation.search("alpha 5", deadline=30)).tools
+            assert len(server.asked("tools/search")) == 7
+            assert (await federation.search("alpha 0", deadline=30)).tools
+            assert len(server.asked("tools/search")) == 8
