@@ -39,7 +39,8 @@ from tools_search_conformance.wire.record import Exchange
 _TOKEN: Final = "restricted"  # noqa: S105 - it opens nothing
 _CATALOG: Final = "callers"
 _HALVES: Final = "callers-of-halves"
-_READERS: Final = "contents"
+_CHANGING: Final = "callers-changing"
+_OTHERS: Final = "callers-of-others"
 _CACHE_HINTS: Final = frozenset({"ttlMs", "cacheScope"})
 _LEGIBLE_NUMBERS: Final = "nextCursor with the numbers"
 _SPELLINGS: Final = ("{}", " {}", "{} ", "{}\n", "{}.", "{},", "{}!", "{}?")
@@ -205,14 +206,14 @@ async def cache_scope_varying(bench: Bench) -> None:
 
 
 async def _alone_varying(bench: Bench) -> Bench:
-    """Return the bench of a fixture whose callers only see different items of this list."""
+    """Return the bench of a fixture whose callers see different items of this list and the same tools."""
 
     def every(primitive: Primitive) -> list[JsonObject]:
-        return [*(_hidden(primitive) if primitive is bench.primitive else ()), *_visible(primitive)]
+        return [*(_hidden(primitive) if primitive is not TOOLS else ()), *_visible(primitive)]
 
-    name = f"{_CATALOG}-of-{bench.primitive.member}"
-    bench.place(name, document_of(every, hidden={_TOKEN: _hidden_keys(bench.primitive)}))
-    return await _caller(bench, name, every(bench.primitive))
+    hidden = {f"{_TOKEN}-{each.member}": _hidden_keys(each) for each in PRIMITIVES if each is not TOOLS}
+    bench.place(_OTHERS, document_of(every, hidden=hidden))
+    return await _caller(bench, _OTHERS, every(bench.primitive))
 
 
 @server_check(
@@ -358,15 +359,18 @@ async def _expect_newly_hidden_unfound(bench: Bench) -> None:
 
 async def _hidden_by_change(bench: Bench, key: str, before: Callable[[Bench], Awaitable[object]]) -> Bench:
     """Return the bench of a caller from whom a change has just hidden an item, which did something `before`."""
-    name = f"{_CATALOG}-changing"
     every = {item[bench.primitive.key] for item in _visible(bench.primitive)}
-    bench.place(name, document_of(_visible))
-    restricted = await bench.fixture(name, Opening(catalog=name, headers=_authorized(_TOKEN)))
+    bench.place(_CHANGING, document_of(_visible, contents=_contents()))
+    restricted = await _caller_of_changing(bench)
     await _until_listed(restricted, every)
     await before(restricted)
-    bench.place(name, document_of(_visible, hidden={_TOKEN: [key]}))
+    bench.place(_CHANGING, document_of(_visible, hidden={_TOKEN: [key]}, contents=_contents()))
     await _until_listed(restricted, every - {key})
     return restricted
+
+
+async def _caller_of_changing(bench: Bench) -> Bench:
+    return await bench.fixture(_CHANGING, Opening(catalog=_CHANGING, headers=_authorized(_TOKEN)))
 
 
 async def _until_listed(bench: Bench, keys: Collection[str]) -> None:
@@ -378,15 +382,22 @@ async def _until_listed(bench: Bench, keys: Collection[str]) -> None:
 
 async def _expect_restrictions_told_apart(bench: Bench) -> None:
     """Expect each of two callers who see different halves of the items to find only their half."""
-    halves = {f"{_TOKEN}{letter}": WORDS[number::2] for number, letter in enumerate("aA")}  # tokens have a case
-    hidden = {token: [key_of(each, word) for each in PRIMITIVES for word in half] for token, half in halves.items()}
-    bench.place(_HALVES, document_of(_visible, hidden=hidden))
-    for token, keys in hidden.items():
+    for token, keys in _place_halves(bench).items():
         visible = [item for item in _visible(bench.primitive) if item[bench.primitive.key] not in keys]
         caller = await _caller(bench, _HALVES, visible, token)
         page = await caller.server.page(COMMON, limit=len(WORDS))
         shown = [key for key in page.keys if key in keys]
         caller.expect(not shown, page.exchange, f"{shown} are hidden from this caller", case=f"query {COMMON!r}")
+
+
+def _place_halves(bench: Bench) -> dict[str, list[str]]:
+    """Write the catalog of callers who see, or can read, different halves; return what it hides from whom."""
+    halves = {f"{_TOKEN}{letter}": WORDS[number::2] for number, letter in enumerate("aA")}  # tokens have a case
+    hidden = {token: [key_of(each, word) for each in PRIMITIVES for word in half] for token, half in halves.items()}
+    sealed, contents = _sealed(), _contents()
+    unreadable = {_TOKEN: sealed, f"{_TOKEN}0": [uri for uri in contents if uri not in sealed]}
+    bench.place(_HALVES, document_of(_visible, hidden=hidden, contents=contents, unreadable=unreadable))
+    return hidden
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
@@ -601,7 +612,7 @@ async def unreadable_content_inert(bench: Bench) -> None:
     await _expect_unshown(restricted, _SEALED, cursor, sealed, f"match only by {unreadable}")
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted, [{"query": _SEALED}])
-    other = await _caller(bench, _READERS, _visible(RESOURCES), f"{_TOKEN}0")
+    other = await _caller(bench, _HALVES, _visible(RESOURCES), f"{_TOKEN}0")
     await _expect_unfound(other, [*opened], f"query {_SEALED!r} of a caller who can read another half")
     await bench.where_reloaded(_expect_newly_unreadable_unfound)
 
@@ -617,10 +628,9 @@ def _contents() -> dict[str, str]:
 
 async def _readers(bench: Bench) -> tuple[Bench, Bench]:
     """Return the benches of a caller who can read every resource, and of one who can read half of them."""
-    sealed, contents, visible = _sealed(), _contents(), _visible(RESOURCES)
-    halves = {_TOKEN: sealed, f"{_TOKEN}0": [uri for uri in contents if uri not in sealed]}
-    bench.place(_READERS, document_of(_visible, contents=contents, unreadable=halves))
-    return await _caller(bench, _READERS, visible), await _caller(bench, _READERS, visible, _TOKEN)
+    _place_halves(bench)
+    visible = _visible(RESOURCES)
+    return await _caller(bench, _HALVES, visible), await _caller(bench, _HALVES, visible, _TOKEN)
 
 
 async def _expect_unfound(reader: Bench, uris: Collection[str], case: str) -> None:
@@ -634,11 +644,11 @@ async def _expect_unfound(reader: Bench, uris: Collection[str], case: str) -> No
 
 async def _expect_newly_unreadable_unfound(bench: Bench) -> None:
     """Expect content not to be found any more soon after a change makes it unreadable for the caller."""
-    name, sealed = f"{_READERS}-changing", _sealed()
+    sealed = _sealed()
     unfollowed = "resources/read does not follow a change of what the catalog file makes unreadable"
 
     def place(unreadable: Sequence[str]) -> None:
-        bench.place(name, document_of(_visible, contents=_contents(), unreadable={_TOKEN: unreadable}))
+        bench.place(_CHANGING, document_of(_visible, contents=_contents(), unreadable={_TOKEN: unreadable}))
 
     async def until_served(wanted: bool) -> None:
         _, served = await until(
@@ -647,7 +657,7 @@ async def _expect_newly_unreadable_unfound(bench: Bench) -> None:
         reader.require(served is wanted, unfollowed)
 
     place([])
-    reader = await bench.fixture(name, Opening(catalog=name, headers=_authorized(_TOKEN)))
+    reader = await _caller_of_changing(bench)
     await until_served(True)
     await reader.server.walk(_SEALED, most=len(WORDS))  # the server may cache these answers
     place(sealed)

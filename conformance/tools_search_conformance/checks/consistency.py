@@ -192,7 +192,8 @@ async def definition_identity(bench: Bench) -> None:
     if bench.method in METHODS_OF_RESOURCES:  # a name finds them, too
         named = sorted(some, key=len)[-_NAMED:]
         queries += [name for item in named if isinstance(name := item.get("name"), str)]
-    await _judge_every_page(bench, judge, names=[query for query in dict.fromkeys(queries) if is_query(query)])
+    names = bench.share(query for query in dict.fromkeys(queries) if is_query(query))
+    await _judge_every_page(bench, judge, names=names)
     listing = await bench.server.known_listing()
     for query in await queries_for_adapted(bench):  # a server might not adapt those on later pages
         for page in (await bench.server.walk(query, 1, most=3)).pages:

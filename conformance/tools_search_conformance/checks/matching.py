@@ -94,7 +94,8 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     """Return all tools of a fixture, or some of a live server's, chosen by the seed; only a few in a brief run."""
     if bench.profile == "fixture" and not bench.options.effective_brief:
         return list(tools)
-    tools = bench.some(tools, 6)
+    if bench.options.effective_brief or not bench.shares_cases:  # otherwise, cells share the cases about these tools
+        tools = bench.some(tools, 6)
     if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
         return list(tools)
     return random.Random(bench.options.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
@@ -165,8 +166,8 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
 
 @once
 async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
-    """Return searches for prompts of the same fixture, which have the same names."""
-    if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
+    """Return searches for prompts of the same fixture, which have the same names, once for each run."""
+    if bench.primitive is not TOOLS or not bench.first_cell or not bench.may_serve(_UNUSUAL):
         return []
     try:
         # A process of its own, so that what the searches for tools left behind is not taken for the order of prompts.
@@ -336,7 +337,7 @@ async def all_terms_match(bench: Bench) -> None:
         for number, tool in enumerate(chosen(bench, words.items))
         for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 2)
     ]
-    await bench.each(bench.share(cases), judge)
+    await bench.each(cases, judge)
     await bench.each(bench.some([*words.shared(_LEAST_SHARED), *words.pairs(3)], 2), judge_shared)
     bench.require(bool(bench.recorder.judged), f"no {bench.noun} has a distinctive term in its texts")
     terms_by_key = {item[words.key]: terms for item in words.items if (terms := words.distinctive(item))}

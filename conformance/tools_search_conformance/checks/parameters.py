@@ -380,10 +380,10 @@ async def query_unusual_characters(bench: Bench) -> None:
     await bench.require_no_match_served()
     good = {"query": await bench.key_query()}
     word = next(iter((await bench.vocabulary()).broad(1)), good["query"])
-    await bench.each(bench.share(bench.some([*_UNUSUAL.items()][::-1], 1)), serve_pages)
-    await bench.each(bench.share(bench.some([*_UNUSUAL.items()], 5)), serve_named)
+    await bench.each(bench.some([*_UNUSUAL.items()][::-1], 1), serve_pages)
+    await bench.each(bench.some([*_UNUSUAL.items()], 5), serve_named)
     attacks = _ATTACKS if bench.options.url is None else {}
-    traps = bench.share(bench.some([*_TRAPS.items(), *attacks.items()], 2))
+    traps = [*bench.some([*_TRAPS.items(), *attacks.items()], 2)]
     if bench.method in METHODS_OF_RESOURCES:
         traps = [*dict.fromkeys((*traps, *((what, text) for what, text in _TRAPS.items() if text in _NO_URIS)))]
     await bench.each(traps, serve_trap)

@@ -86,7 +86,7 @@ async def any_sequence(bench: Bench) -> None:
             await _expect_others_kept(other, bench.others_served)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
-            if of_fixture:
+            if of_fixture and bench.has_turn(0):
                 await _expect_used_alike(bench)
         # A bench on another connection has none for the other methods yet.
         await _interleave(other, [other.searching(each.primitive) for each in bench.others_served])

@@ -67,8 +67,6 @@ class NotConnectedError(UnverifiableError):
 class ClientBench(Workbench):
     """One cell's workbench. The driver serves all of the cell's checks, and is restarted if it exits."""
 
-    SHARE_OF_OTHERS = 1 / 3
-
     def __init__(
         self, options: Options, cell: Cell, tasks: TaskGroup, endpoints: Endpoints, recorder: Recorder
     ) -> None:
@@ -213,6 +211,11 @@ class ClientBench(Workbench):
         """
         number = zlib.crc32(check.id.encode()) + OTHERS.index(primitive)
         return len(check.transports) == 1 or not self._takes_turns or number % 2 == self._over_http
+
+    @property
+    def share_of_examples(self) -> float:
+        """The share of the usual number of generated cases for this list."""
+        return 1 if self.primitive is TOOLS else 1 / 3
 
     @property
     def _over_http(self) -> bool:

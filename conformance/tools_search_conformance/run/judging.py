@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import anyio
 from tools_search_spec import PRIMITIVES, Primitive
@@ -99,9 +99,6 @@ class Timeouts:
 class Workbench:
     """What a check's body uses in one cell. Every verdict comes from `expect`, `require` and `applies`."""
 
-    SHARE_OF_OTHERS: ClassVar[float]
-    """The share of the usual number of generated cases that a list other than tools gets."""
-
     primitive: Primitive = PRIMITIVES[0]
     """The list to search. A check runs with one bench for each of its methods."""
 
@@ -115,6 +112,11 @@ class Workbench:
     def profile(self) -> Profile:
         """The profile, which says whose catalog the target serves."""
         return self.options.effective_profile
+
+    @property
+    def share_of_examples(self) -> float:
+        """The share of the usual number of generated cases for this list in this cell."""
+        return 1
 
     @property
     def listing_seconds(self) -> float:

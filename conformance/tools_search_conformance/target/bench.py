@@ -54,7 +54,8 @@ class Bench(ListBench):
     def __init__(self, server: Server, *, first_cell: bool = True, first_of_target: bool = True) -> None:
         super().__init__(server)
         self.first_cell = first_cell
-        self._first_of_target = first_of_target
+        self.first_of_target = first_of_target
+        """Whether no other cell of this target is judged before this one."""
         self.first_search: tuple[str | None, Exchange] | None = None
         """How the list differs after the very first searches by any method, and the last exchange of that listing."""
         self.listed_first: tuple[Listing, Listing] | None = None
@@ -175,8 +176,8 @@ class Bench(ListBench):
     def _is_to_judge(self, check: Check) -> bool:
         """Return whether it is this cell's turn to run a check for this method.
 
-        With two transports, each check runs in full for a method over one of them, in the first era spoken there. It
-        is brief in the other era, and in the first one over the other transport.
+        Each check runs in full for a method over one of the transports, in the first era spoken there, and briefly
+        where as much as possible differs: over the other transport and in the other era, if there are both.
         """
         options: Options = self._of_tools.options
         self.options: Options = options
@@ -184,11 +185,13 @@ class Bench(ListBench):
             return False
         spoken = {"stdio": options.argv, "http": options.http_argv or options.url}
         transports = [name for name in check.transports if spoken[name]]
-        later_transport = self.cell.transport != transport_of(check, self.method, transports)
-        later_era = not self._first_of_target and len(check.eras) > 1
-        if options.effort != "deep" and (later_transport or later_era):
+        later = self.cell.transport != transport_of(check, self.method, transports)
+        later_era = not self.first_of_target and len(check.eras) > 1
+        if options.effort != "deep" and (later or later_era):
             self.options = replace(options, effort="quick", brief=True)
-            return not options.effective_brief and not (later_transport and later_era)
+            other_era = len(check.eras) > 1 and len(options.eras) > 1
+            opposite = later == (len(transports) > 1) and later_era == other_era
+            return opposite and not options.effective_brief
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:

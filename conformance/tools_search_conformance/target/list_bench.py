@@ -53,8 +53,6 @@ class ListBench(Workbench):
     method promises, and `InapplicableError` if it lists too few items.
     """
 
-    SHARE_OF_OTHERS = 1 / 5
-
     def __init__(self, server: Server) -> None:
         super().__init__(server.options, server.cell, server.recorder)
         self.server = server
@@ -167,15 +165,20 @@ class ListBench(Workbench):
         Then every transport and every era still gets all cases. A deep run has all of them in each cell, and so does a
         check for another method than `tools/search`, which runs in few cells.
         """
-        options, cell = self.options, self.cell
-        if (
-            self.primitive is not TOOLS
-            or options.effort == "deep"
-            or not (options.argv and options.http_argv)
-            or len(options.eras) == 1
-        ):
-            return True
-        return (number + (cell.transport == "http") + (cell.era == LEGACY)) % 2 == 0
+        own = (self.cell.transport == "http") + (self.cell.era == LEGACY)
+        return not self.shares_cases or (number + own) % 2 == 0
+
+    @property
+    def shares_cases(self) -> bool:
+        """Whether this cell shares its cases with others, by `has_turn`."""
+        options = self.options
+        alone = not (options.argv and options.http_argv) or len(options.eras) == 1
+        return not alone and self.primitive is TOOLS and options.effort != "deep"
+
+    @property
+    def share_of_examples(self) -> float:
+        """The share of the usual number of generated cases for this list in this cell."""
+        return (1 if self.primitive is TOOLS else 1 / 5) / (2 if self.shares_cases else 1)
 
     def share(self, cases: Iterable[Case]) -> list[Case]:
         """Return those of many similar cases that are for this cell, by `has_turn`; in a brief run, all of its few."""
@@ -184,15 +187,17 @@ class ListBench(Workbench):
     def some(self, cases: Sequence[Case], most: int = 3) -> Sequence[Case]:
         """Return the cases to try: all, or in a brief run at most `most`, spread over all of them.
 
-        For methods other than `tools/search` of a slow server, returns a few more, different ones for each.
+        If cells share cases, returns those few and this cell's share of the rest. For methods other than `tools/search`
+        of a slow server, returns a few more, different ones for each.
         """
         brief, deep = self.options.effective_brief, self.options.effort == "deep"
         if self.primitive is not TOOLS and self.server.concurrency.slow and not brief and not deep:
             step = -(-len(cases) // max(_CASES, _MORE_CASES * most)) or 1
             return cases[OTHERS.index(self.primitive) % step :: step]
-        if not brief or len(cases) <= most:
+        if len(cases) <= most or not (brief or self.shares_cases):
             return cases
-        return [cases[number * (len(cases) - 1) // max(1, most - 1)] for number in range(most)]
+        few = {number * (len(cases) - 1) // max(1, most - 1) for number in range(most)}
+        return [case for place, case in enumerate(cases) if place in few or (not brief and self.has_turn(place))]
 
     async def vocabulary(self) -> Vocabulary:
         """Return the words of the target's listing, which this connection reads once."""

@@ -41,8 +41,7 @@ Case = TypeVar("Case")
 
 def examples_for(bench: Workbench) -> int:
     """Return the number of generated cases per property."""
-    share = 1 if bench.primitive is PRIMITIVES[0] else bench.SHARE_OF_OTHERS
-    return max(1, round(EXAMPLES[bench.options.effort] * share))
+    return max(1, round(EXAMPLES[bench.options.effort] * bench.share_of_examples))
 
 
 def texts() -> st.SearchStrategy[str]:
