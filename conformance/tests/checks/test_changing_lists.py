@@ -41,6 +41,14 @@ async def test_a_refusal_that_changes_a_steady_list_is_found_in_a_live_server(ta
     assert [r.status for r in run.results] == ["fail"]
 
 
+async def test_no_search_is_blamed_for_definitions_of_a_fixture_that_change_by_themselves(
+    target: Command, judge: Judge
+):
+    argv = target("changing", "--seconds", "0.5", "--flicker")
+    run = await judge("list-unchanged", "refusal-changes-nothing", argv=argv, era=MODERN)
+    assert [(r.check, r.message) for r in run.of("fail", "warn", "error")] == []
+
+
 async def test_a_server_whose_list_never_holds_is_told_so_once(target: Command, judge: Judge):
     checks = "subset-of-list", "definition-identity", "no-duplicates", "exact-name-first", "all-terms-match"
     argv = target("changing", "--seconds", "0.05")

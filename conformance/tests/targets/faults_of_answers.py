@@ -443,6 +443,9 @@ descriptions_unsearched = _wrong_match(lambda query, tool: not _words(query) & _
 three_terms_match_nothing = _wrong_match(lambda query, tool: len(_words(query)) == 3)
 ascii_terms_only = _wrong_match(lambda query, tool: re.search("[A-Za-z0-9]", query) is None)
 figures_unsearched = _wrong_match(lambda query, tool: any(word.isdigit() for word in _words(query)))
+letters_unindexed = _wrong_match(
+    lambda query, tool: len(_words(query)) == 2 and any(len(word) == 1 for word in _words(query))
+)
 other_figures_unsearched = _wrong_match(
     lambda query, tool: any(c.isdecimal() and not unicodedata.normalize("NFKC", c).isascii() for c in query)
 )

@@ -299,10 +299,11 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
 
 @server_check(
     title="A tool whose texts contain every term of the query matches",
-    sends="For each tool, one to three distinctive terms of its name, title and description in various spellings, and"
-    " its whole text; words and pairs of words that several tools share; on a fixture that lists unusual names, words"
-    " in punctuation and in every part of a long description; on a fixture that can be reloaded, words that came with a"
-    " change; distinctive terms of two tools among the first requests on another connection, sent concurrently.",
+    sends="For each tool, one to three distinctive terms of its name, title and description in various spellings, one"
+    " of them with a single letter of these texts, and its whole text; words and pairs of words that several tools"
+    " share; on a fixture that lists unusual names, words in punctuation and in every part of a long description; on a"
+    " fixture that can be reloaded, words that came with a change; distinctive terms of two tools among the first"
+    " requests on another connection, sent concurrently.",
     passes="That tool is on one of the pages; for shared words, each tool that contains them is.",
 )
 async def all_terms_match(bench: Bench) -> None:
@@ -403,8 +404,10 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
     written = _WRITTEN[number % len(_WRITTEN)].format(first, last)
     everything = [text for text in ["\n".join(text_of(tool))] if len(text) <= _LONGEST]
     ligatures = [term.replace("fi", "\ufb01").replace("fl", "\ufb02") for term in terms if "fi" in term or "fl" in term]
+    # Alone, a single letter may be taken for a stop word.
+    short = [f"{first} {letter}" for letter in words.short(tool)]
     alone = (*words.alone(tool, "title"), *words.alone(tool, member), *words.beyond(tool))
-    return [spelled, several, *alone, *odd, *decomposed, *ligatures[:1], written, *everything]
+    return [spelled, several, *alone, *odd, *decomposed, *ligatures[:1], *short, written, *everything]
 
 
 @server_check(

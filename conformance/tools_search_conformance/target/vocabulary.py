@@ -145,6 +145,10 @@ class Vocabulary:
         """Return at most one distinctive term of `tool` that contains a digit or a mark."""
         return [term for term in self.distinctive(tool) if not term.isalpha()][:1]
 
+    def short(self, tool: JsonObject) -> list[str]:
+        """Return at most one term of `tool` that is a single letter or digit, except common words."""
+        return [t for t in self._terms(tool) if len(t) == 1 and t.isalnum() and t not in _COMMON][:1]
+
     def beyond(self, tool: JsonObject) -> list[str]:
         """Return at most one distinctive term of `tool`: the last one in a long description."""
         if len(str(tool.get("description", ""))) <= _LONG:
