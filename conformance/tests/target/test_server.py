@@ -19,12 +19,13 @@ Judge = Callable[..., Awaitable[Run]]
 CHECKS: Final = ("query-unusual-characters", "limit-invalid", "pages-complete", "exact-name-first", "all-terms-match")
 
 
-def seconds_waited(run: Run, out: Path) -> dict[str, float]:
-    """Return how many seconds the requests of each cell took, each on its own account."""
+def seconds_waited(run: Run, out: Path, method: str = "") -> dict[str, float]:
+    """Return how many seconds the requests of each cell, or those of one method, took, each on its own account."""
     waited: dict[str, float] = {}
     for cell in run.cells:
         lines = (out / "wire" / f"{cell.name}.jsonl").read_text(encoding="utf-8").splitlines()
-        waited[cell.name] = sum(json.loads(line).get("milliseconds", 0) for line in lines) / 1000
+        exchanges = [each for each in map(json.loads, lines) if method in each.get("sent", {}).get("method", "")]
+        waited[cell.name] = sum(each.get("milliseconds", 0) for each in exchanges) / 1000
     return waited
 
 
@@ -42,6 +43,14 @@ async def test_a_slow_server_has_several_searches_under_way_and_both_eras(
     assert [*waited] == ["stdio-2026-07-28", "stdio-2025-11-25"]
     assert sum(waited.values()) > 2.5 * run.seconds
     assert [result.cell for result in run.results] == sorted((r.cell for r in run.results), key=CELLS.index), "by cell"
+
+
+async def test_one_that_is_slow_to_search_another_list_has_several_of_these_searches_under_way(
+    target: Command, judge: Judge, tmp_path: Path
+):
+    run = await judge("query-unusual-characters", argv=target("miniature", "--variant", "slow-prompts"), era=MODERN)
+    assert not_green(run) == []
+    assert sum(seconds_waited(run, tmp_path / "report", "prompts/search").values()) > 1.5 * run.seconds
 
 
 @pytest.mark.parametrize("variant", ["slow-and-few-at-once", "slow-and-one-after-the-other"])

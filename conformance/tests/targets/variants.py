@@ -15,8 +15,9 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
 
-from .faults import EXTENSION_ID, Fault, Json, RefusalError
+from .faults import EXTENSION_ID, Fault, Json, RefusalError, served_catalog
 from .miniature import LIST_PAGE, MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
+from .miniature_lists import others_of
 
 _NEAREST: Final = 6
 _IDENTIFIER: Final = re.compile("[A-Za-z][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -387,6 +388,19 @@ class Slow(Miniature):
     def searched(self, params: Json) -> Json:
         time.sleep(0.3)
         return super().searched(params)
+
+
+@_variant("slow-prompts")
+class SlowPrompts(Miniature):
+    """Takes a third of a second for each search for prompts, and serves any number of them at a time."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault, others_of(served_catalog()))
+
+    def respond(self, message: Json, session: Json) -> Json | None:
+        if message.get("method") == "prompts/search":
+            time.sleep(0.3)
+        return super().respond(message, session)
 
 
 @_variant("slow-and-few-at-once")

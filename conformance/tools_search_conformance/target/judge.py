@@ -249,6 +249,9 @@ async def smoke(bench: Bench) -> Connection:
         for each in (bench, *bench.offered):
             await each.note_first_search()
         await server.find_concurrency(found)
+        for each in bench.offered:
+            if each.has_served and each.first_answer is not None:
+                await each.server.find_concurrency(await each.server.search(each.first_answer.params))
     return connection
 
 

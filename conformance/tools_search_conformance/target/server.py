@@ -90,11 +90,16 @@ def _pause(exchange: Exchange) -> float | None:
 
 
 class Concurrency:
-    """Limits a cell's concurrent requests: one, or several for a slow target that can handle them."""
+    """Limits a cell's concurrent requests about a list: one, or several for a slow target that can handle them."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_each: dict[Primitive, Concurrency] | None = None) -> None:
         self.slow = False
         self._limiter = anyio.CapacityLimiter(1)
+        self._of_each = {} if of_each is None else of_each
+
+    def of(self, primitive: Primitive) -> Concurrency:
+        """Return the limits for another list of the cell: its search can be slow where that for tools is not."""
+        return self._of_each.setdefault(primitive, Concurrency(self._of_each))
 
     @property
     def most(self) -> int:
@@ -151,7 +156,7 @@ class Server:
     ) -> None:
         self.primitive = TOOLS
         """The primitive to search and list."""
-        self.concurrency = concurrency or Concurrency()
+        self.concurrency = (concurrency or Concurrency()).of(TOOLS)
         self.timeouts = timeouts or Timeouts(options.timeout, target.options.start_timeout)
         self.options = options
         self.cell = cell
@@ -173,6 +178,7 @@ class Server:
         """Return the same connection for searching another list."""
         other = copy(self)
         other.primitive, other.last_listing, other._listed_by = primitive, None, None
+        other.concurrency = self.concurrency.of(primitive)
         other.steady, other.listing_seconds = False, 0.0
         return other
 
