@@ -574,7 +574,9 @@ async def callable_(bench: Bench) -> None:
     async with bench.another(unasked={bench.list_method}) as other:
 
         async def use_one(item: JsonObject) -> None:
-            key, used = _key(bench, item), await other.server.ask(use, params_of_use(item, bench.primitive))
+            key = _key(bench, item)
+            listed = (await bench.server.known_listing()).by_key.get(key, item)  # definition-identity compares them
+            used = await other.server.ask(use, params_of_use(listed, bench.primitive))
             answer = used.describe() if used.result is None else json.dumps(used.result.get("content"))[:200]
             other.expect(has_worked(used), used, f"{key!r} was found, but {use} of it got {answer}", case=key)
 

@@ -292,7 +292,8 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
             found = list[str]()
             with suppress(UnverifiableError):  # other checks judge whether it is a page
                 page, limit = read_page(exchange, "a search"), each.get("limit")
-                found = (await other.server.walk(each["query"], limit, first=page, most=_FIRST_PAGES)).keys
+                walk = await other.server.walk(each["query"], limit, first=page, most=_FIRST_PAGES, sought=key)
+                found = walk.keys
             searches.append(FirstSearch(key, each["query"] == key, exchange, found))
     return searches
 
@@ -309,7 +310,7 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
 async def all_terms_match(bench: Bench) -> None:
     async def judge(case: tuple[str, str]) -> None:
         name, query = case
-        walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
+        walk = await bench.server.walk(query, await bench.server.large_limit(), most=20, sought=name)
         bench.require(walk.ended or name in walk.keys, f"a search for {query!r} does not end; see pages-end", walk.last)
         message = f"{name!r} contains every term of {query!r}, but the search found only {walk.keys[:5]}"
         bench.expect(name in walk.keys, walk.last, message, case=f"query {query!r}")
@@ -384,7 +385,7 @@ async def _expect_words_after_change(bench: Bench) -> None:
     """Expect a tool to be found by words that came with a change."""
     other, wanted = await with_new_words(bench)
     for word, name in wanted.items():
-        walk = await other.server.walk(word, await other.server.large_limit(), most=20)
+        walk = await other.server.walk(word, await other.server.large_limit(), most=20, sought=name)
         message = f"after a change, {name!r} has the term {word!r}, but does not match it: {walk.keys[:5]}"
         other.expect(name in walk.keys, walk.last, message, case=f"query {word!r} after a change")
 
@@ -440,7 +441,7 @@ async def contents_match(bench: Bench) -> None:
 
     async def judge(case: tuple[str, str]) -> None:
         uri, query = case
-        walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
+        walk = await bench.server.walk(query, await bench.server.large_limit(), most=20, sought=uri)
         message = f"{uri!r} contains every term of {query!r}, some of them in its content, but was not found"
         bench.expect(uri in walk.keys, walk.last, message, case=f"query {query!r}")
 

@@ -389,14 +389,17 @@ class Server:
         most: int = 250,
         first: Page | None = None,
         later: Sequence[int | None] = (),
+        sought: str | None = None,
     ) -> Walk:
-        """Return a search's pages, up to `most`, or until a cursor is repeated.
+        """Return a search's pages, up to `most`, until a cursor is repeated, or up to the item with the key `sought`.
 
         You can pass the first page. `later` has the limits for the following pages, in turn, if different. An empty
         `nextCursor` that gets no page ends the walk as if there were none; the check pages-end judges that.
         """
         pages, followed, limits = [first or await self.page(query, limit=limit)], set[str](), cycle(later or [limit])
         while (cursor := pages[-1].next_cursor) is not None and cursor not in followed and len(pages) < most:
+            if sought in pages[-1].keys:
+                break
             followed.add(cursor)
             try:
                 pages.append(await self.page(query, limit=next(limits), cursor=cursor))
