@@ -356,10 +356,12 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
 
 async def _keeps_changing(bench: Bench) -> bool:
     """Return whether the list changes twice without a search. One change may be the end of what a search caused."""
-    changes, last, until = 0, await bench.server.listing(), anyio.current_time() + _CHANGING_SECONDS
+    compared, until = bench.server.last_listing, anyio.current_time() + _CHANGING_SECONDS
+    changes, last = 0, await bench.server.listing()
     while changes < 2 and anyio.current_time() < until:
         now = await bench.server.listing()
         changes, last = changes + (not now.same_as(last)), now
+    bench.server.last_listing = compared  # the one that the finding is about
     return changes > 1
 
 

@@ -316,16 +316,18 @@ async def _require_undeclared_refused(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def undeclared_client_refused(bench: Bench) -> None:
-    words = await bench.vocabulary()
-    name, word = words.key_query, next(iter(words.broad(1)), "anything")
+    name = (await bench.vocabulary()).key_query
     async with bench.undeclaring() if bench.can_start("core") else nullcontext(bench) as other:
 
         async def expect_missing(undeclared: tuple[int, tuple[JsonObject, str]]) -> None:
             number, (capabilities, case) = undeclared
-            params: JsonObject = {"query": f"anything for a client that declares {case}"}
+            plain: JsonObject = {"query": f"anything for a client that declares {case}"}
             # A server may test the declaration only for some searches, such as those without a limit.
-            params = (params, {**params, "limit": 1}, {"query": name}, {"query": word})[number % 4]
-            _expect_missing(other, await other.server.search(params, capabilities=capabilities), case)
+            params = (plain, {**plain, "limit": 1}, {"query": name}, {"query": "a"})[number % 4]
+            exchange = await other.server.search(params, capabilities=capabilities)
+            if exchange.error_code == INVALID_PARAMS:  # query-unusual-characters judges whether it refuses the query
+                exchange = await other.server.search(plain, capabilities=capabilities)
+            _expect_missing(other, exchange, case)
 
         async def expect_error(capabilities: JsonObject) -> None:
             shown = json_text(capabilities)
