@@ -185,7 +185,8 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
         # What a brief run leaves out shows nothing, so that a mutant of it needs a longer one.
         applicable = {rule for rule, r in of_cell.items() if r.status != "skip" or r.skip == "effort"}
         expected = set(mutant.turns_red) & applicable if mutant.shows_in(cell.name) else set[str]()
-        if (mutant.elsewhere or mutant.effort == "default") and len(run.cells) > 1:
+        share_cases = len({cell.transport for cell in run.cells}) > 1
+        if share_cases or ((mutant.elsewhere or mutant.effort == "default") and len(run.cells) > 1):
             expected &= red.keys()  # the rest of many cases is tried in other cells
         assert red.keys() == expected, (cell.name, red, stuck)
         if mutant.unverified != ANY:
