@@ -24,7 +24,7 @@ EVERYTHING = frozenset(FIXTURE_FEATURES)
 FEW_MATCHES = {("max-limit-honored", "http-2026-07-28"), ("max-limit-honored", "stdio-2025-11-25")}
 # The server finds listed resources alone; others are judged in other cells.
 LISTED_ALONE = {
-    *(("unlisted-readable", cell) for cell in ("stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28")),
+    *(("unlisted-readable", cell) for cell in ("stdio-2026-07-28", "http-2025-11-25")),
     *(("unlisted-readable-by-caller", f"http-{era}") for era in ("2026-07-28", "2025-11-25")),
 }
 PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")

@@ -185,13 +185,13 @@ class Bench(ListBench):
             return False
         spoken = {"stdio": options.argv, "http": options.http_argv or options.url}
         transports = [name for name in check.transports if spoken[name]]
-        later = self.cell.transport != transport_of(check, self.method, transports)
-        later_era = not self.first_of_target and len(check.eras) > 1
-        if options.effort != "deep" and (later or later_era):
+        other_transport = self.cell.transport != transport_of(check, self.method, transports)
+        other_era = not self.first_of_target and len(check.eras) > 1
+        if options.effort != "deep" and (other_transport or other_era):
             self.options = replace(options, effort="quick", brief=True)
-            other_era = len(check.eras) > 1 and len(options.eras) > 1
-            opposite = later == (len(transports) > 1) and later_era == other_era
-            return opposite and not options.effective_brief
+            several_eras = len(check.eras) > 1 and len(options.eras) > 1
+            is_opposite = other_transport == (len(transports) > 1) and other_era == several_eras
+            return is_opposite and not options.effective_brief
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:

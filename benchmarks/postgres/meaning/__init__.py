@@ -1,0 +1,1 @@
+"""Catalogs in PostgreSQL: the same answers as in memory, and how they scale."""
