@@ -64,7 +64,7 @@ def checked_catalog(source: str, name: str, model: Embedder | None) -> str:
         ConfigurationError: The database cannot be reached, or has no such catalog, or one without vectors of `model`.
     """
     with _connected(_CATALOG_OPTION, source) as (connection, address):
-        from tools_search_ranking.postgres import embedder_key
+        from tools_search_ranking.postgres import embedder_key, served_generation
         from tools_search_ranking.postgres.schema import read_names, require_version
 
         from tools_search_server.catalog.catalog_file import bundled_catalog
@@ -75,22 +75,12 @@ def checked_catalog(source: str, name: str, model: Embedder | None) -> str:
         if not _has(connection, name):
             problem = f"has no catalog {name!r} that this role may search. Run `tools-search-server import` first."
             raise ConfigurationError(_CATALOG_OPTION, [problem])
-        if model is not None and _embedder(connection, name) != embedder_key(model):
+        if model is not None and served_generation(connection, name)[1] != embedder_key(model):
             problem = (
                 f"has no vectors of {model.name} in the catalog {name!r}. Give `import` or `reindex` this option too."
             )
             raise ConfigurationError(_CATALOG_OPTION, [problem])
     return address
-
-
-def _embedder(connection: Connection, name: str) -> str | None:
-    """Return the embedder of a catalog's vectors."""
-    row = connection.execute(
-        "select embedder from tools_search.catalog join tools_search.generation "
-        "on generation.id = catalog.generation where name = %s",
-        [name],
-    ).fetchone()
-    return None if row is None else row[0]
 
 
 def checked_index(source: str, model: Embedder | None = None) -> str:
@@ -358,7 +348,7 @@ def _embed(connection: Connection, name: str, model: Embedder | None) -> None:
     try:
         embed_catalog(connection, name, model, on_progress=_reporter("embedded"))
     except (EmbedderError, LookupError) as error:
-        raise ConfigurationError("--semantic", [f"{error}. The catalog is ranked by words alone."]) from None
+        raise ConfigurationError(model.name, [f"{error}. The catalog is ranked by words alone."]) from None
 
 
 def _storable(contents: CatalogFile) -> CatalogFile:

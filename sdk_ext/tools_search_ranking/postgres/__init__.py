@@ -17,7 +17,7 @@ from tools_search_ranking.postgres.index import (
     UnreachableError,
     refusal,
 )
-from tools_search_ranking.postgres.meaning import embed_catalog, embedder_key, require_vectors
+from tools_search_ranking.postgres.meaning import embed_catalog, embedder_key, require_vectors, served_generation
 from tools_search_ranking.postgres.schema import SchemaError, migrate
 
 __all__ = [
@@ -38,5 +38,6 @@ __all__ = [
     "refusal",
     "reindex_catalog",
     "require_vectors",
+    "served_generation",
     "update_catalog",
 ]

@@ -263,7 +263,8 @@ def import_catalog(
 ) -> int:
     """Create a catalog or replace its tools, and return the number of tools.
 
-    Readers find the old tools until all new ones are written.
+    Readers find the old tools until all new ones are written. Vectors of definitions that have not changed are kept;
+    `embed_catalog` makes the others.
 
     Args:
         connection: A connection as the owner of the schema, which must be at this version.
@@ -374,7 +375,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
     """Change some tools in a catalog, at the cost of only these tools.
 
     Tools whose names are in `removed` are removed, and unknown names are ignored. Those in `added` are added or
-    replaced. The connection is as for `import_catalog`.
+    replaced, and have no vectors until `embed_catalog` makes them. The connection is as for `import_catalog`.
 
     Raises:
         LookupError: There is no such catalog.

@@ -143,7 +143,7 @@ def embed_catalog(
     require_vectors(connection)
     key, done, claimed, last = embedder_key(embedder), 0, None, 0
     while True:
-        generation, used = _served(connection, catalog)
+        generation, used = served_generation(connection, catalog)
         if used != key:
             if generation == claimed:
                 raise LookupError(f"another program embeds the tools of {catalog!r} with {used}")
@@ -161,8 +161,12 @@ def embed_catalog(
         last = reached or 0
 
 
-def _served(connection: Connection, catalog: str) -> tuple[int, str | None]:
-    """Return the generation of a catalog, and the embedder of its vectors."""
+def served_generation(connection: Connection, catalog: str) -> tuple[int, str | None]:
+    """Return the generation of a catalog, and the key of the embedder of its vectors.
+
+    Raises:
+        LookupError: There is no such catalog.
+    """
     row = connection.execute(
         "select generation.id, embedder from tools_search.catalog "
         "join tools_search.generation on generation.id = catalog.generation where name = %s",
