@@ -74,14 +74,11 @@ def _has_vectors(connection: Connection) -> bool:
 
 def generation_with_vectors(connection: Connection, catalog: str) -> int | None:
     """Return the generation of a catalog if its tools have vectors."""
-    if not _has_vectors(connection):
+    try:
+        generation, embedder = served_generation(connection, catalog)
+    except LookupError:  # this is its first import
         return None
-    row = connection.execute(
-        "select generation.id from tools_search.catalog join tools_search.generation "
-        "on generation.id = catalog.generation where name = %s and embedder is not null",
-        [catalog],
-    ).fetchone()
-    return None if row is None else row[0]
+    return None if embedder is None else generation
 
 
 def keep_vectors(connection: Connection, old: int, new: int) -> None:
