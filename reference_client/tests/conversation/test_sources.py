@@ -6,7 +6,7 @@ import gc
 import json
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from tools_search_client import (
 )
 from tools_search_client.demo.stage import WireMeter
 from tools_search_hosts import HttpTarget, Rule, ServerEntry, StdioTarget, Toolset
+from tools_search_ranking import FieldedRanker
+from tools_search_ranking.ranker import FieldedIndex
 
 pytestmark = pytest.mark.anyio
 
@@ -885,6 +887,48 @@ async def test_definitions_that_a_server_no_longer_offers_are_not_kept():
     gc.collect()
     assert [tool() is None for tool in earlier] == [True, True, True, False]
     assert len(json.loads(conversation.save())["pins"]) == 5
+
+
+async def test_conversations_over_one_source_index_and_count_its_tools_once(monkeypatch: pytest.MonkeyPatch):
+    indexed, counted = list[str](), list[str]()
+    index = FieldedRanker.__call__
+
+    def noted(ranker: FieldedRanker, tools: Sequence[Tool]) -> FieldedIndex:
+        indexed.extend(tool.name for tool in tools)
+        return index(ranker, tools)
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    monkeypatch.setattr(FieldedRanker, "__call__", noted)
+    tools = [Tool(name=name, input_schema={"type": "object"}) for name in ("make_alpha", "make_beta")]
+    source = ListedSource.of({"one": tools}, deferred=["one"])
+    for _ in range(3):
+        conversation = Conversation(source, ToolDiscovery(enabled=True), count_tokens=count)
+        await conversation.begin_turn()
+        reply = await conversation.take(ToolCall("search_tools", {"query": "alpha"}))
+        assert isinstance(reply, Reply)
+        assert reply.loaded == ("one__make_alpha",)
+    assert indexed == ["one__make_alpha", "one__make_beta"]
+    assert sum('"one__make_beta"' in text for text in counted) == 1
+
+
+async def test_the_tools_of_an_unchanged_list_are_the_same_objects_for_every_conversation_and_rule(liar: Any):
+    server = liar(era="legacy", place="nowhere")  # it says nothing of time, so that its listing is kept
+    everything = Toolset("", None)
+    rest = Toolset("rest", {"one": Rule(frozenset({"make_alpha"}), excludes=True)})
+    async with open_federation(Configuration((ServerEntry("one", server.target),))) as federation:
+        surveyed = [(await FederationSource(federation).survey(toolset)).tools for toolset in (everything, rest) * 2]
+        for first, second in ((0, 2), (1, 3)):
+            assert len(surveyed[first]) > 1
+            assert all(one is other for one, other in zip(surveyed[first], surveyed[second], strict=True))
+        assert len(surveyed[1]) == len(surveyed[0]) - 1
+        await federation.call("one__make_alpha", {})  # the server says that its tools changed
+        while federation.changes == 0:  # noqa: ASYNC110 - a notification sets no event
+            await anyio.sleep(0.01)
+        again = (await FederationSource(federation).survey(everything)).tools
+        assert all(one is not other for one, other in zip(surveyed[0], again, strict=False))
 
 
 async def test_what_cannot_be_sent_to_a_server_finds_nothing(talk_to: Open, liar: Any):

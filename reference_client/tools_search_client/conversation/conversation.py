@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import split_candidates
@@ -48,13 +49,16 @@ from tools_search_client.errors import (
     require_kinds,
     require_seconds,
 )
-from tools_search_client.federation.configuration import ToolDiscovery
+from tools_search_client.federation.configuration import RankerName, ToolDiscovery
 from tools_search_client.federation.federation import Federation, ranker_of
 from tools_search_client.reranking import Reranking
 
 _logger = logging.getLogger(__name__)
 
 _SYNTHETIC: Final = "_synthetic"
+
+_RANKERS: Final = WeakKeyDictionary[object, dict[tuple[RankerName, float | None], Ranker]]()
+"""The rankers made for each source. Its conversations share one, and so a model, an index and token counts."""
 
 
 class Conversation:
@@ -131,9 +135,9 @@ class Conversation:
                 require_kind(f"synthetic_tools[{position}]", tool, instead=instead)
         self._delegate, self._delegate_deadline = delegate, delegate_deadline
         self._synthetic = {tool.name: tool for tool in synthetic_tools}
-        self._tokens = TokenCounts(count_tokens)
+        ranker = ranker or _ranker_for(source, self._discovery)
+        self._tokens = TokenCounts.shared(ranker, count_tokens)
         self._state = ConversationState(Statistics(DiscoveryStatistics() if self._discovery.enabled else None))
-        ranker = ranker or ranker_of(self._discovery)
         self._offered = OfferedTools(
             self._state, source, self._discovery, ranker, reranking, self._tokens, reserved=len(self._synthetic)
         )
@@ -412,3 +416,15 @@ class Conversation:
         changed = tuple(self._state.changed)
         self._state.changed.clear()
         return changed
+
+
+def _ranker_for(source: ToolSource, discovery: ToolDiscovery) -> Ranker:
+    origin = source.federation if isinstance(source, FederationSource) else source
+    try:
+        made = _RANKERS.setdefault(origin, {})
+    except TypeError:  # the host's own source cannot be hashed or weakly referenced
+        return ranker_of(discovery)
+    named = discovery.ranker, discovery.least_confidence
+    if named not in made:
+        made[named] = ranker_of(discovery)
+    return made[named]

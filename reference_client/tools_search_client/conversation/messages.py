@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_types import ToolAnnotations
 from tools_search_hosts import MAX_NAME_LENGTH, qualified_name
 
@@ -90,6 +92,17 @@ class TokenCounts:
         self._count = count
         self._counted: dict[str, tuple[Definition, int]] = {}
 
+    @classmethod
+    def shared(cls, ranker: Ranker, count: Callable[[str], int]) -> TokenCounts:
+        """Return the counts that all conversations with this ranker share, as they share an index (`known_tools`)."""
+        try:
+            latest = _LATEST.get(ranker)
+            if latest is None or latest._count != count:
+                latest = _LATEST[ranker] = cls(count)
+        except TypeError:  # it cannot be hashed or weakly referenced
+            return cls(count)
+        return latest
+
     def of(self, definitions: Iterable[Definition]) -> int:
         """Return the total tokens of some definitions."""
         total = 0
@@ -116,6 +129,10 @@ class TokenCounts:
     def of_tool(self, tool: FoundTool) -> int:
         """Return the tokens of a server's tool."""
         return self.of([Definition.of(tool)])
+
+
+_LATEST: Final = WeakKeyDictionary[Ranker, TokenCounts]()
+"""Each ranker's latest counts."""
 
 
 @dataclass(frozen=True, slots=True)

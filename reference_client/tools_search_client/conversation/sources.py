@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from mcp_types import Tool
 from tools_search_hosts import MAX_NAME_LENGTH, SEPARATOR, ServerEntry, qualified_name
@@ -33,9 +34,14 @@ from tools_search_client.servers.supervision import SupervisedServer
 
 _MAX_TOPICS: Final = 50
 
+_MAX_SHOWN: Final = 4
+_SHOWN: Final = WeakKeyDictionary[ServerTools, tuple[Sequence[Tool], dict[tuple[str, Rule], Found]]]()
+"""Each server's latest list, and what a few rules show of it. While it is the same, all conversations have the same
+objects, so that nothing has to be compared or counted again."""
+
 
 class ListedSource(ToolSource):
-    """A `ToolSource` over tools that the host already has.
+    """A `ToolSource` over tools that the host already has. Conversations over the same one share an index of its tools.
 
     Args:
         offers: The servers with all their tools; the host can replace them when its lists change.
@@ -142,7 +148,14 @@ class FederationSource:
             """Return every tool that the rule shows; for a searched server, nothing and the mode `search`."""
             rule = rules[name]
             if self._is_to_be_listed(entries[name], tools):
-                return shown(name, await tools.list())
+                listed = await tools.list()
+                latest, kept = _SHOWN.get(tools) or ((), {})
+                if latest is not listed:
+                    _, kept = _SHOWN[tools] = listed, {}
+                found = kept[name, rule] = kept.pop((name, rule), None) or shown(name, listed)
+                for oldest in list(kept)[:-_MAX_SHOWN]:
+                    del kept[oldest]
+                return found
             if rule.excludes:
                 return Found((), "search")
             # A small search for each tool that the rule names is as good as a listing, because no other tools are
@@ -245,9 +258,9 @@ def _missing_tools(toolset: Toolset, rules: dict[str, Rule], offers: list[Server
     """Return a message for each tool that a toolset names but its server does not have."""
     lines: list[str] = []
     for offer in offers:
-        known = {tool.tool.name for tool in offer.tools or ()}
         if offer.tools is None or offer.failure is not None or rules[offer.name].excludes:
             continue
+        known = {tool.tool.name for tool in offer.tools}
         for name in sorted(rules[offer.name].names - known):
             near = get_close_matches(name, known, n=1)
             meant = f"; the closest is {near[0]!r}" if near else ""
