@@ -18,7 +18,7 @@ import pytest
 from tools_search_spec import requirements
 
 OFFICIAL = Path(__file__).parent / "official"
-DRIVER = Path(__file__).parents[2] / "conformance" / "drivers" / "reference_client.py"
+DRIVER = Path(__file__).parents[3] / "conformance" / "drivers" / "reference_client.py"
 SEP = "9999"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import tools_search_spec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMA = Path(tools_search_spec.__file__).with_name("schema.ts")
 SECONDS = 300
 
