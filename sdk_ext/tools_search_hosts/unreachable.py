@@ -21,9 +21,11 @@ def why_not_started(target: StdioTarget, error: OSError) -> str:
     match error:
         case FileNotFoundError(filename=str(folder)) if folder == target.cwd:
             return f"its folder {folder!r} does not exist; correct `cwd`"
+        case FileNotFoundError() if which(target.command) or Path(target.cwd or "", target.command).is_file():
+            return f"{target.command!r} is there, but not the program in its first line, which runs it; install that"
         case FileNotFoundError():
-            program, *arguments = target.command.split(" ")  # the last word might be a key
-            if arguments and which(program):
+            program = target.command.split(" ")[0]  # the last word might be a key
+            if which(program):
                 return f"`command` has more than {program!r}: put the rest in `args`"
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
         case PermissionError() if Path(target.cwd or "", target.command).is_dir():
