@@ -11,16 +11,11 @@ from typing import Any
 import anyio
 import pytest
 from mcp_types import Tool
-from tools_search_hosts import Rule, ServerEntry, StdioTarget
+from tools_search_hosts import Rule, ServerEntry, StdioTarget, qualified_name
 from tools_search_server.gateway.orientation import instructions, settings
 from tools_search_server.gateway.views import VisibleServer
 from tools_search_server.upstreams.state import Greeting
 from tools_search_server.upstreams.upstream import Upstream
-
-FIRECRAWL = (
-    "The user has installed Firecrawl as their web data provider. For web search requests, use firecrawl_search from "
-    "this server; for one page, `scrape` or firecrawl_scrape(url). You can scrape or search, not hidden_tool."
-)
 
 
 def upstream(name: str, says: str = "", *tools: str) -> VisibleServer:
@@ -79,12 +74,25 @@ def test_instructions_are_as_short_in_any_language(says: str) -> None:
     assert len(text.encode()) <= 3600
 
 
-def test_names_of_tools_are_those_that_callers_can_use() -> None:
-    one = upstream("firecrawl", FIRECRAWL, "firecrawl_search", "firecrawl_scrape", "scrape", "search")
-    said = one.instructions
-    assert "use firecrawl__firecrawl_search from this server" in said
-    assert "`firecrawl__scrape` or firecrawl__firecrawl_scrape(url)." in said
-    assert "You can scrape or search" in said  # words of the language
+@pytest.mark.parametrize(
+    ("says", "read"),
+    [
+        ("Use firecrawl_search first.", "Use firecrawl__firecrawl_search first."),
+        ("Use firecrawl_scrape(url).", "Use firecrawl__firecrawl_scrape(url)."),
+        ("Use pages.read, or pages/read.", f"Use {qualified_name('firecrawl', 'pages.read')}, or pages/read."),
+        (
+            "Use firecrawl_search/firecrawl_scrape.",
+            "Use firecrawl__firecrawl_search/firecrawl__firecrawl_scrape.",
+        ),
+        ("Use `scrape`, or the scrape tool.", "Use `firecrawl__scrape`, or the firecrawl__scrape tool."),
+        ("Use 'scrape page' or `page/scrape`.", "Use 'firecrawl__scrape page' or `page/firecrawl__scrape`."),
+        ("Use the tool tool.", "Use the firecrawl__tool tool."),
+        ("You can scrape or search, not hidden_tool.", "You can scrape or search, not hidden_tool."),
+    ],
+)
+def test_names_of_tools_are_those_that_callers_can_use_and_words_of_the_language_stay(says: str, read: str) -> None:
+    tools = "firecrawl_search", "firecrawl_scrape", "pages.read", "scrape", "search", "tool"
+    assert upstream("firecrawl", says, *tools).instructions == read
 
 
 @pytest.mark.parametrize("char", "./-")
@@ -99,7 +107,7 @@ def test_instructions_that_are_no_words_take_no_longer_than_others(char: str) ->
     "rule", [Rule(frozenset({"scrape"}), excludes=False), Rule(frozenset({"hidden_tool"}), excludes=True)]
 )
 def test_a_server_of_which_a_part_is_hidden_is_not_quoted_since_it_may_speak_of_it(rule: Rule) -> None:
-    seen = replace(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule=rule)
+    seen = replace(upstream("firecrawl", "Use hidden_tool to scrape.", "scrape", "hidden_tool"), rule=rule)
     assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tool)"]
     assert seen.summary == ""
 

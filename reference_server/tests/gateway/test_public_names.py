@@ -34,3 +34,8 @@ def test_no_two_resources_have_one_public_uri(server: str, other: str, uri: str,
 def test_web_addresses_stay_as_they_are_and_templates_stay_templates() -> None:
     assert public_uri("git", "https://example.com/a") == "https://example.com/a"
     assert public_uri("my server", "note://{topic}{?page}") == "gateway://my%20server/note://{topic}{?page}"
+
+
+def test_what_only_resembles_a_public_uri_belongs_to_no_server() -> None:
+    assert split_uri("elsewhere:git/note://a", {"git"}) is None
+    assert split_uri("gateway://git", {"git"}) is None
