@@ -20,7 +20,6 @@ from mcp_types import (
     TextResourceContents,
 )
 from tools_search_client import Configuration, ConnectedServer, LocalError, ServerRefusedError, open_federation
-from tools_search_client.federation.federation import LISTING
 from tools_search_hosts import ServerEntry, StdioTarget
 
 pytestmark = pytest.mark.anyio
@@ -130,7 +129,7 @@ async def test_a_server_that_is_not_there_is_a_mistake_that_names_the_closest():
                 federation.search_prompts("sum up", servers=["nots"]),
                 federation.resolve("summary", servers=["nots"]),
                 federation.find("summary", servers=["nots"]),
-                federation.survey(LISTING, servers=["nots"]),
+                federation.list(servers=["nots"]),
             ):
                 with pytest.raises(LocalError, match="no server is named 'nots'; the closest is 'notes'"):
                     await ask

@@ -24,7 +24,7 @@ from tools_search_client.errors import (
 )
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
-from tools_search_client.federation.federation import LISTING, Federation
+from tools_search_client.federation.federation import Federation
 from tools_search_client.federation.merging import listed_among_servers, named_among_servers
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.known_tools import KnownTools
@@ -204,9 +204,8 @@ class FederationSource:
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
-        answers = await self.federation.survey(LISTING, servers=self._present([server]), deadline=self._deadline)
-        tools = tuple(tool for answer in answers if answer.value for tool in answer.value.tools)
-        return SourceAnswer(tools, failed={answer.server: answer.failure for answer in answers if answer.failure})
+        listing = await self.federation.list(servers=self._present([server]), deadline=self._deadline)
+        return SourceAnswer(listing.tools, failed=listing.failed)
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool with this name, which the draft requires them to find."""

@@ -10,8 +10,8 @@ small answer.
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -393,9 +393,12 @@ class Federation:
         """Return the prompts that fit `query`; works like `search_resources`."""
         return await self._search(PROMPTS, query, limit, servers, deadline)
 
-    async def list(self, *, deadline: float | None = None) -> FederatedListing:
+    async def list(self, *, servers: Collection[str] | None = None, deadline: float | None = None) -> FederatedListing:
         """Return all tools from every server that answers, without ranking."""
-        answers = await self.survey(LISTING, deadline=deadline)
+        question = Question(
+            _listed, subject=lambda _: "list", method=lambda _, __: "tools/list", partly=listed_among_servers
+        )
+        answers = await self.survey(question, servers=servers, deadline=deadline)
         reports = [answer.report(found=answer.value) for answer in answers]
         return FederatedListing(tuple(_tools(answers)), servers=tuple(reports))
 
@@ -511,10 +514,9 @@ class Federation:
         """
         tool = await self.resolve(name)
         given = dict(arguments) if isinstance(arguments, Mapping) else arguments
-        with self._until_removed(tool.server) as server:
-            return await ask_connected(
-                server, lambda tools: tools.call(tool.tool.name, given, progress=progress, meta=meta)
-            )
+        return await self._asked(
+            tool.server, lambda tools: tools.call(tool.tool.name, given, progress=progress, meta=meta)
+        )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return all prompts from every server that answers; a server with more than 10,000 counts as failed.
@@ -649,22 +651,19 @@ class Federation:
                 except RuntimeError as error:  # the SDK's error for a server that keeps asking for input
                     raise InvalidServerResultError(str(error)) from error
 
-        with self._until_removed(server) as held:
-            return await ask_connected(held, ask)
+        return await self._asked(server, ask)
 
-    @contextmanager
-    def _until_removed(self, name: str) -> Generator[SupervisedServer | HostConnection]:
-        """Yield the server; the block ends with a `ServerUnavailableError` if it is removed, even if it stays open."""
+    async def _asked(self, name: str, ask: Callable[[ServerTools], Awaitable[Result]]) -> Result:
+        """Ask one server. Raises a `ServerUnavailableError` if it is removed meanwhile, even if it stays open."""
         server, scope = self._server(name), anyio.CancelScope()
         requests = self._requests.setdefault(name, set())
         requests.add(scope)
         try:
             with scope:
-                yield server
+                return await ask_connected(server, ask)
         finally:
             requests.discard(scope)
-        if scope.cancelled_caught:
-            raise ServerUnavailableError("the server was removed")
+        raise ServerUnavailableError("the server was removed")
 
     def forget(self) -> None:
         """Discard everything cached for all servers, so that the next requests go to the servers."""
@@ -780,12 +779,6 @@ def _finding_method(_: str, tools: ServerTools, primitive: Primitive[Any] = TOOL
 
 async def _listed(server: str, tools: ServerTools) -> Found:
     return listed_among_servers(server, await tools.list())
-
-
-LISTING: Final = Question(
-    _listed, subject=lambda _: "list", method=lambda _, __: "tools/list", partly=listed_among_servers
-)
-"""What are all your tools?"""
 
 
 def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
