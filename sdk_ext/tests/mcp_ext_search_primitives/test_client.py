@@ -363,6 +363,31 @@ async def test_a_list_whose_later_page_fails_is_not_whole(
     async with connect(server) as client:
         definitions, is_whole = await list_definitions(RESOURCES, client)
         assert (len(definitions), is_whole) == (len(found), False)
+        assert (await find(RESOURCES, client, "b")).is_incomplete
+
+
+@every_primitive
+@pytest.mark.parametrize("is_list", [True, False])
+async def test_what_a_list_has_that_is_no_item_costs_itself_alone(
+    offering: Offering, connect: Connect, primitive: Primitive[Any], is_list: bool
+) -> None:
+    good = ITEM[primitive]
+    other = {**good, primitive.key: "other", "title": "b"}
+    listed = [None, 5, {}, {primitive.key: 3}, good, other]
+    if primitive is RESOURCE_TEMPLATES:
+        listed.append({"uri_template": "a:{c}", "name": "c"})  # as Python names it, and the protocol does not
+    page = {primitive.member: listed if is_list else None, "nextCursor": 5, "resultType": "complete"}
+
+    async def answer(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        return page if ctx.method == primitive.list_method else await call_next(ctx)
+
+    server = offering()
+    server.middleware.append(answer)
+    async with connect(server) as client:
+        found = await find(primitive, client, "b")
+    assert [item.model_dump(by_alias=True)[primitive.key] for item in found.items] == (
+        [good[primitive.key], "other"] if is_list else []
+    )
 
 
 async def test_what_the_server_searches_is_what_is_found(offering: Offering, connect: Connect) -> None:
