@@ -55,12 +55,13 @@ def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server()
         "categories": {"vcs": "Version control", "past": "What has happened"},
         "servers": {"git": {"group": "vcs", "tags": ["code"], "tools": {"log": of_tool}}},
     }
-    published = tool(**{EXTENSION_ID: {"group": "history", "aliases": ["old"]}, "_fastmcp": {"tags": ["read"]}})
+    published = tool(**{EXTENSION_ID: {"group": "history", "aliases": ["old"]}, "_fastmcp": {"tags": ["read", "", 1]}})
     offered = as_offered(stated, published)
     assert (category_of(offered), tags_of(offered)) == ("vcs", ["read", "code"])
     assert (related_of(offered), examples_of(offered)) == (["diff"], [{"arguments": {}}])
     assert (offered.meta or {})[EXTENSION_ID]["aliases"] == ["commits"]
     assert (offered.meta or {})[EXTENSION_ID]["categoryDescription"] == "Version control"
+    assert tags_of(as_offered(stated, Tool(name="diff", input_schema={"type": "object"}))) == ["code"]
     stated["servers"]["git"]["tools"]["log"] = {"group": "past", "tags": ["mine"]}
     offered = as_offered(stated, published)
     assert (category_of(offered), tags_of(offered)) == ("past", ["mine", "code", "read"])

@@ -98,8 +98,7 @@ def read_metadata(file: HostFile, source: str) -> ToolMetadata:
 def category_of(tool: Tool) -> str:
     """Return the category of a tool that the gateway exposes, or its server if it has none."""
     labels = published_metadata(tool.meta)
-    category = labels.get("category")
-    return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
+    return labels.get("category", labels.get("group", ""))[:_MAX_CHARS]
 
 
 def tags_of(tool: Tool) -> list[str]:
