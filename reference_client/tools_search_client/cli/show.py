@@ -247,7 +247,7 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
     from mcp_ext_tools_search.client import is_for_model
 
     from tools_search_client.conversation.conversation import Conversation
-    from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
+    from tools_search_client.conversation.messages import Definition, TokenCounts, estimate_tokens
 
     configured = selection.configuration.tool_discovery
 
@@ -274,7 +274,7 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
     for tool in (tool for tool in listing.tools if is_for_model(tool.tool)):
         cost = costs[tool.server or "-"]
         cost["definitions"] += 1
-        cost["tokens"] += counts.of_tool(tool)
+        cost["tokens"] += counts.of([Definition.of(tool)])
     by_server = dict(sorted(costs.items(), key=lambda cost: (-cost[1]["tokens"], cost[0])))  # most expensive first
     listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:

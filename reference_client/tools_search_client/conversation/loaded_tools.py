@@ -201,11 +201,8 @@ class LoadedTools:
         new = {tool.name: Definition.of(tool) for tool in found}
         oversized = tuple(name for name, definition in new.items() if definition.is_oversized)
         # A tool that is offered again, or with another definition than the one sent, counts as new.
-        back = {
-            name
-            for name, definition in new.items()
-            if name in state.definitions and (name in state.gone or not state.definitions[name].is_like(definition))
-        }.difference(oversized)
+        listed = [tool for tool in found if tool.name in state.definitions]
+        back = {tool.name for tool in listed if not self.has(tool)}.difference(oversized)
         affordable = {tool.name for tool in within_budget}
         others = [name for name in new if name not in state.definitions and name not in oversized]
         fitting = [name for name in others if name in affordable]

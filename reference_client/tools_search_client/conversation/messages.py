@@ -126,10 +126,6 @@ class TokenCounts:
         """Return the tokens of a text."""
         return self._count(text) if text else 0
 
-    def of_tool(self, tool: FoundTool) -> int:
-        """Return the tokens of a server's tool."""
-        return self.of([Definition.of(tool)])
-
 
 _LATEST: Final = WeakKeyDictionary[Ranker, TokenCounts]()
 """Each ranker's latest counts."""

@@ -21,7 +21,7 @@ from tools_search_hosts.toolsets import EVERYTHING, Toolset
 from tools_search_ranking import never_silent
 
 from tools_search_client.conversation.catalog import MAX_BROWSED, Catalog, ServerOffer, SourceAnswer, ToolSource
-from tools_search_client.conversation.messages import TokenCounts
+from tools_search_client.conversation.messages import Definition, TokenCounts
 from tools_search_client.conversation.state import ConversationState
 from tools_search_client.errors import Failure, LocalError, RerankingError
 from tools_search_client.federation.configuration import ToolDiscovery
@@ -114,11 +114,11 @@ class OfferedTools:
         if (catalog, toolset) == (state.catalog, state.toolset):
             return False
         state.catalog, state.toolset = catalog, toolset
-        known = [self.tokens.of_tool(tool) for tool in catalog.tools]
+        number, tokens = len(catalog.tools), self.tokens.of(map(Definition.of, catalog.tools))
         self.tokens.keep({*state.definitions, *(tool.name for tool in catalog.tools)})
         unseen = sum(offer.size or 0 for offer in catalog.servers if offer.tools is None)
-        typical = sum(known) / len(known) if known else _TYPICAL_TOKENS
-        self.listed = (len(known) + unseen, sum(known) + round(unseen * typical))
+        typical = tokens / number if number else _TYPICAL_TOKENS
+        self.listed = (number + unseen, tokens + round(unseen * typical))
         return True
 
     def eager(self) -> tuple[FoundTool, ...]:

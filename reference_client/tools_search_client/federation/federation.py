@@ -581,17 +581,16 @@ class Federation:
         together = self._together[primitive.method]
 
         async def ask(server: str, tools: ServerTools) -> Answered:
-            answered = await tools.discovery(primitive).search_or_list(query, limit)
-            return listed(server, answered.items, answered) if answered.mode == "list" else answered
+            return learned(server, await tools.discovery(primitive).search_or_list(query, limit))
 
-        def listed(server: str, items: tuple[Any, ...], answered: Answered | None = None) -> Answered:
-            # Learned here, so that tools that the ranker rejects only fail this server.
-            together.learn(server, items)
-            return answered or Answered("list", items)
+        def learned(server: str, answered: Answered) -> Answered:
+            if answered.mode == "list":  # here, so that tools that the ranker rejects only fail this server
+                together.learn(server, answered.items)
+            return answered
 
         question = Question(
             ask,
-            partly=listed,
+            partly=lambda server, items: learned(server, Answered("list", items)),
             primitive=primitive,
             subject=lambda _: (primitive.method, query, limit),
             method=partial(_finding_method, primitive=primitive),
