@@ -17,7 +17,7 @@ from mcp.server.mcpserver.resources import FileResource
 from mcp.server.subscriptions import SubscriptionBus
 
 
-def file_of(server: MCPServer[Any], uri: str) -> Path | None:
+def file_of(server: MCPServer[Any] | None, uri: str) -> Path | None:
     """Return the file that a resource of `server` is read from, or `None` if it is not a file or this is unknown."""
     resources: dict[str, Any] = getattr(getattr(server, "_resource_manager", None), "_resources", {})
     found = resources.get(uri)

@@ -295,7 +295,7 @@ class ContentStore:
         size = item.get("size")
         if isinstance(size, int) and size > self._contents.max_size:
             return ""
-        file = _local_file(uri) or (self._server and file_of(self._server, uri))
+        file = _local_file(uri) or file_of(self._server, uri)
         if file is not None and not await anyio.to_thread.run_sync(self._is_readable, file):
             return ""
         if self._read is None:
