@@ -77,7 +77,7 @@ Weights: TypeAlias = tuple[float, SemanticSigns]
 def is_latin(text: str) -> bool:
     """Return whether at least four in five letters in `text` are Latin, so an English model may know the language."""
     letters = [letter for letter in text[:_SAMPLED_CHARS] if letter.isalpha()]
-    latin = sum(letter.isascii() or unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
+    latin = sum(unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     return bool(letters) and latin * 5 >= len(letters) * 4
 
 
