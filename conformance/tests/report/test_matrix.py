@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tools_search_conformance.cli.cli import cli
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 
 Command = Callable[..., tuple[str, ...]]
 
@@ -41,6 +45,38 @@ def test_each_implementation_has_its_column(reports: dict[str, Path], tmp_path: 
     assert "2 implementations of tools/search" in page
     assert "limit 0 got a result instead of error -32602" in page
     assert "<script" not in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_a_phone_shows_what_each_check_is_called_and_only_the_differences_on_request(
+    reports: dict[str, Path], tmp_path: Path
+):
+    merged = [f"{name}-{number}={report}" for name, report in reports.items() for number in (1, 2)]
+    assert CliRunner().invoke(cli, ["report", "merge", "--out", str(tmp_path), *merged]).exit_code == 0
+    page = (tmp_path / "matrix.html").read_text(encoding="utf-8").replace("default-src 'none'; ", "")
+    (tmp_path / "matrix.html").write_text(page, encoding="utf-8")
+    measured = tmp_path / "measured.html"
+    measured.write_text(f"<iframe src=matrix.html style='width: 390px; height: 900px'></iframe>{MEASURED}", "utf-8")
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    dumped = subprocess.run(
+        [*command, "--dump-dom", measured.as_uri()], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert "<title>wide enough; 3 rows, 2 of them differ</title>" in dumped
+
+
+MEASURED = """
+<script>
+onload = () => {
+  const page = frames[0].document
+  const rows = () => [...page.querySelectorAll('summary')].filter(each => each.clientWidth).length
+  const names = [...page.querySelectorAll('summary')].map(each => each.clientWidth)
+  const fits = Math.min(...names) > 100
+  const all = rows()
+  page.querySelector('.differences').click()
+  document.title = `${fits ? 'wide enough' : 'too narrow'}; ${all} rows, ${rows()} of them differ`
+}
+</script>
+"""
 
 
 def test_advice_that_is_not_taken_has_a_mark_of_its_own_and_no_part_in_the_verdict(
