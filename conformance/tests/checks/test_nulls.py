@@ -64,6 +64,19 @@ async def test_what_does_not_speak_it_over_http_is_not_judged_either(
         await judge_server(chosen)
 
 
+@pytest.mark.parametrize("over", ["argv", "http_argv"])
+async def test_the_author_of_a_server_that_cannot_list_reads_why_it_could_not(
+    over: str, target: Command, options: Callable[..., Options]
+):
+    http = ["--http"] if over == "http_argv" else []
+    chosen = options(**{over: target("nulls", "refuse_list", *http)}, timeout=5, start_timeout=5)
+    with anyio.fail_after(60), pytest.raises(TargetError) as found:
+        await judge_server(chosen)
+    refused = "tools/list got error -32603 (Internal error)"
+    logged = "it logged: ValueError: tools.45.outputSchema.type Field required at list"
+    assert f"it could not list its tools: {refused}; {logged}" in str(found.value)
+
+
 @pytest.mark.rotating
 @pytest.mark.parametrize(
     ("kind", "passed"),

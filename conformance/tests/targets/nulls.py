@@ -63,6 +63,15 @@ def mute_search(message: Json) -> Json | None:
     return _opened(message)
 
 
+def refuse_list(message: Json) -> Json:
+    """Log the reason before the answer, which lacks it, and a stack trace after it."""
+    if message["method"] != "tools/list":
+        return _opened(message) or refuse_all(message)
+    sys.stderr.write("listing\nValueError: tools.45.outputSchema.type\n  Field required\n    at list\n")
+    sys.stderr.flush()
+    return {"error": {"code": -32603, "message": "Internal error"}}
+
+
 def crash_on_search(message: Json) -> Json:
     if (answer := _opened(message)) is not None:
         return answer
@@ -73,7 +82,7 @@ def crash_on_search(message: Json) -> Json:
 
 ANSWERS: Final = {
     answer.__name__: answer
-    for answer in (refuse_all, empty_all, echo, refuse_search, empty_search, mute_search, crash_on_search)
+    for answer in (refuse_all, empty_all, echo, refuse_list, refuse_search, empty_search, mute_search, crash_on_search)
 }
 
 

@@ -33,11 +33,13 @@ from tools_search_conformance.wire.codec import DEFAULT_LIMITS, as_array
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.http import check_address
-from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.process import TargetError, last_error
 from tools_search_conformance.wire.record import Recorder
 
 _LATER_START_SECONDS: Final = 20.0
 """Timeout in seconds for starting a target that was silent in its first era."""
+_LONGEST_MESSAGE: Final = 200
+"""How many characters to show of a target's error, in its answer and in its log."""
 _SERVED: Final = "served-where-advertised"
 _WITHOUT_A_SEARCH: Final = frozenset({"advertised", "advertised-legacy-both", "settings-shape"})
 
@@ -227,7 +229,11 @@ async def smoke(bench: Bench) -> Connection:
         bounds = (DEFAULT_LIMITS.message_bytes, DEFAULT_LIMITS.values)
         large = any(f"more than {bound} " in error.message for bound in bounds)
         hint = "; have tools/list return smaller pages" if large else ""
-        raise UnjudgeableError(f"it could not list its tools: {error.message}{hint}") from error
+        refusal = error.exchange and error.exchange.error
+        said = f" ({refusal.message[:_LONGEST_MESSAGE]})" if refusal and refusal.message else ""
+        logged = " ".join(" ".join(last_error(server.transport.logged or "")).split())[:_LONGEST_MESSAGE]
+        words = f"{error.message}{said}{hint}{logged and f'; it logged: {logged}'}"
+        raise UnjudgeableError(f"it could not list its tools: {words}") from error
     if advertised_settings(connection) is None:
         try:
             probe = await server.search({"query": await bench.key_query()})

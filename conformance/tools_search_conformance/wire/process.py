@@ -42,6 +42,13 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
 
 
+def last_error(log: str) -> list[str]:
+    """Return the last line of a log that names an error, and the lines after it."""
+    lines = log.splitlines()
+    errors = [n for n, line in enumerate(lines) if not line[:1].isspace() and _NAMES_AN_ERROR.search(line)]
+    return lines[errors[-1] :] if errors else []
+
+
 def _end_leftovers(mark: str) -> None:
     """Kill every process started with `mark`; finds none on systems that do not show environments."""
     entry = f"{_MARK}={mark}".encode()
@@ -130,10 +137,9 @@ class TargetProcess:
         """Return how the process ended, with the likely reason from its stderr, for a message."""
         if self.returncode is None:
             return "the process closed its stdout"
-        lines = [line.rstrip() for line in self.stderr_tail().splitlines() if line.strip()]
         # The last line that names an error, because some programs print a stack trace below it; or else the last line.
-        errors = [line for line in lines if not line[0].isspace() and _NAMES_AN_ERROR.search(line)]
-        words = (errors or lines or [""])[-1].strip()[:_LAST_WORDS]
+        stderr = self.stderr_tail()
+        words = (last_error(stderr)[:1] or stderr.strip().splitlines()[-1:] or [""])[0].strip()[:_LAST_WORDS]
         return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
