@@ -21,7 +21,7 @@ from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.model import CELLS, Cell, Evidence, Result, Run, Status, UnavailableCell
 from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
-from tools_search_conformance.report.document import report, schema_of
+from tools_search_conformance.report.document import failure_files, report, schema_of
 from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.report.terminal import print_run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
@@ -378,6 +378,20 @@ def test_the_worst_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str
     )
     shown = capsys.readouterr().out
     assert shown.index("ERROR") < shown.index("FAIL") < shown.index("WARN") < shown.index("NO VERDICT")
+
+
+def test_the_files_of_failures_are_numbered_in_the_order_of_the_report():
+    run = run_of(
+        result("fail", rule="id-echoed"),
+        result("warn", rule="error-data", level="SHOULD"),
+        replace(result("fail", rule="cursor-type"), consequence_of="tools-search-server-limit-honored"),
+        result("fail", rule="advertised-legacy-both", cell=SECOND),
+        result("fail"),
+        result("fail", cell=SECOND),
+    )
+    shown = re.findall(r"replay conformance-report/failures/(\S+)", summary(report(run)))
+    assert [name[:2] for name in shown] == ["01", "02", "04", "05"]  # 03 is folded under the first
+    assert set(shown) < {*failure_files(run)}
 
 
 def test_every_report_is_written(tmp_path: Path):

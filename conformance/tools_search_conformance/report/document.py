@@ -63,8 +63,14 @@ def suite() -> dict[str, str]:
 
 
 def failure_files(run: Run) -> dict[str, Result]:
-    """Return each failure of a run, binding or not, by the name of its file in the folder `failures`."""
-    failing = run.of("fail", "warn", "advice")
+    """Return each failure of a run, binding or not, by the name of its file in the folder `failures`.
+
+    The numbers follow the order of the report, so that the first file is what its author has to fix first.
+    """
+    problems = sorted(problems_of(run), key=lambda problem: problem["base"])
+    order = [each["check"] for problem in problems for each in (problem, *problem["consequences"])]
+    place = {check: number for number, check in reversed([*enumerate(order)])}
+    failing = sorted(run.of("fail", "warn", "advice"), key=lambda result: place.get(result.check, len(order)))
     return {f"{number:02}-{result.check}-{result.cell.name}.json": result for number, result in enumerate(failing, 1)}
 
 
