@@ -247,6 +247,13 @@ def test_the_checks_are_listed(run: Run):
     assert all(entry["requirements"] for entry in entries)
 
 
+def test_an_explanation_fits_a_narrow_terminal_apart_from_what_is_copied(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run("explain", "call-authorized").output.splitlines()
+    assert len(lines) > 20
+    assert {line.split()[0] for line in lines if len(line) > 60} <= {"tools-search-conformance", lines[-1].split()[0]}
+
+
 def test_a_check_is_explained_with_its_sentence(run: Run):
     explained = run("explain", "limit-honored").output
     assert '"A server MUST NOT return more than `limit` tools in a page."' in explained

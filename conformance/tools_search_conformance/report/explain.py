@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any, Final
 
@@ -64,10 +65,11 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
 
 
 def explain_check(check: Check) -> str:
-    """Return a check's page as text."""
+    """Return a check's page as text, as wide as the terminal but at most 100 columns."""
+    width = min(100, get_terminal_size((100, 24)).columns)
 
     def filled(text: str, indent: str) -> str:
-        return fill(text, 100, initial_indent="  ", subsequent_indent=indent)
+        return fill(text, width, initial_indent="  ", subsequent_indent=indent, break_on_hyphens=False)
 
     return render(
         "check.txt.jinja",
