@@ -161,5 +161,6 @@ async def test_a_document_is_found_by_what_it_says_and_a_prompt_by_what_it_does(
             with pytest.raises(StepError, match=r"found .* first, not readme://wcwidth"):
                 await search_until_it_fails()
     assert shown.facts["prompts"][0] == "fetch__fetch"
-    assert "     its text         How many columns a character takes in a terminal." in shown.lines
+    assert shown.lines[1].lstrip().startswith("1. ")  # whose definition and text follow, before the next one
+    assert shown.lines[3] == "     its text         How many columns a character takes in a terminal."
     assert len(shown.lines) <= 10

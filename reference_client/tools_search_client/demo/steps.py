@@ -219,9 +219,11 @@ async def search_documents(stage: Stage) -> Shown:
     read = await stage.gateway.read_resource(first.server, first.key)
     texts = [content.text for content in read.contents if isinstance(content, TextResourceContents)]
     sentence = next((line for line in "".join(texts).splitlines() if _IN_ITS_TEXT in line), "")
-    lines = [f'"{query}"  (resources/search)', *_shown_items(documents)]
+    best, *others = _shown_items(documents)
+    lines = [f'"{query}"  (resources/search)', best]
     lines.append(f"     its definition   {first.item.description or 'no description'}")
     lines.append(f"     its text         {shorten(sentence.strip(), 64)}")
+    lines += others
     query, right = _PROMPT
     prompts = await stage.gateway.search_prompts(query, limit=_SHOWN)
     _require_first(prompts, query, right)
