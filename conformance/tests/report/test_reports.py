@@ -536,6 +536,11 @@ BOTH = "stdio+http, both eras"
         ),
         (run_of(result("pass"), *ADVICE), f"1/1 MUST, fixture, {BOTH}", "2e7d32"),
         (run_of(result("pass"), partial=True), f"1/1 MUST, fixture, {BOTH}", "616161"),
+        (
+            run_of(result("pass"), replace(result("skip", rule="any-sequence"), skip="effort")),
+            f"1/2 MUST, fixture, {BOTH}",
+            "616161",
+        ),
         (run_of(interrupted=2), f"0/0 MUST, fixture, {BOTH}", "616161"),
     ],
 )
