@@ -247,6 +247,15 @@ def test_the_checks_are_listed(run: Run):
     assert all(entry["requirements"] for entry in entries)
 
 
+@pytest.mark.parametrize("name", ["", *sorted(cli.cli.commands)])
+def test_the_help_of_every_command_fits_a_terminal_of_80_columns_apart_from_what_is_copied(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = [line.split() for line in run(*name.split(), "--help").output.splitlines() if len(line) > 80]
+    assert {words[0] for words in long} <= {"tools-search-conformance", "eval"}
+
+
 def test_an_explanation_fits_a_narrow_terminal_apart_from_what_is_copied(run: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "60")
     lines = run("explain", "call-authorized").output.splitlines()

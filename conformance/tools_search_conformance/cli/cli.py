@@ -31,22 +31,27 @@ _HELP: Final = """Test an implementation of the `tools/search` extension by the 
 
 \b
 Examples:
-  tools-search-conformance server --profile live -- node my_server.js     a server with its own tools
-  tools-search-conformance server -- tools-search-server                  a server with the suite's catalogs
-  tools-search-conformance server --url http://127.0.0.1:3000/mcp         a running server
-  tools-search-conformance client -- node my_driver.js                    a client, through its driver
-  tools-search-conformance explain limit-invalid                          what one check tests
-  tools-search-conformance docs draft                                     the specification draft
+  A server with its own tools, one with the suite's catalogs, a running one:
+    tools-search-conformance server --profile live -- node my_server.js
+    tools-search-conformance server -- tools-search-server
+    tools-search-conformance server --url http://127.0.0.1:3000/mcp
+  A client, through its driver:
+    tools-search-conformance client -- node my_driver.js
+  What one check tests, and the draft:
+    tools-search-conformance explain limit-invalid
+    tools-search-conformance docs draft
 
 \b
 Exit status:
   0  conformant, or every selected check passed
   1  not conformant
   2  usage error
-  3  no verdict: the suite could not start or connect to the target, or one of its eras; or the
-     target lists no tools, does not offer the extension, or showed too little
+  3  no verdict: the suite could not start or connect to the target, or one of
+     its eras; or the target lists no tools, does not offer the extension, or
+     showed too little
   4  the suite itself failed, or could not write its output
-  128+N  signal N ended the run: 130 for Ctrl-C, 141 when nothing reads the output anymore
+  128+N  signal N ended the run: 130 for Ctrl-C, 141 when nothing reads the
+     output anymore
 
 \b
 Shell completion for bash (or zsh, fish):

@@ -36,8 +36,9 @@ def refused(*arguments: str, **env: str) -> str:
 
 
 def test_help_shows_how_to_start() -> None:
-    shown = CliRunner().invoke(command, ["--help"])
+    shown = CliRunner().invoke(command, ["--help"], env={"COLUMNS": "80"})
     assert shown.exit_code == 0
+    assert [line for line in shown.stdout.splitlines() if len(line) > 80] == []
     for word in ("--config FILE", "--catalog FILE", "--http HOST:PORT", "Examples:", "Exit codes:"):
         assert word in shown.stdout
 

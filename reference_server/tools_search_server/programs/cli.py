@@ -64,15 +64,17 @@ _MEBI: Final = 1024 * 1024
 
 _EPILOG = f"""\b
 Examples:
-  tools-search-server                                serve the bundled catalog on stdio
-  tools-search-server --config mcp.json              serve your own servers as one, on stdio
-  tools-search-server --http 127.0.0.1:8000          serve over Streamable HTTP
-  tools-search-server --config mcp.json --compat meta-tools   for hosts that cannot search
-  tools-search-server --config mcp.json --check      show what each server offers, or why it fails
-  tools-search-server token alice                    make a bearer token for a principal
-  tools-search-server status                         show the servers of a gateway on HTTP
-  tools-search-server import tools.json --to embedded:db   write tools into a database
-  tools-search-server --catalog embedded:db          serve them from there
+  tools-search-server                          serve the bundled catalog
+  tools-search-server --http 127.0.0.1:8000    over Streamable HTTP, not stdio
+  tools-search-server --config mcp.json        serve your own servers as one
+  tools-search-server --config mcp.json --check
+                      show what each server offers, or why it fails
+  tools-search-server --config mcp.json --compat meta-tools
+                      for hosts that cannot search
+  tools-search-server token alice              make a bearer token
+  tools-search-server status                   show the servers of a gateway
+  tools-search-server import tools.json --to embedded:db
+  tools-search-server --catalog embedded:db    import tools, and serve them
 
 \b
 Environment:
@@ -81,8 +83,8 @@ Environment:
 
 \b
 Environment for conformance runs (fixture profile):
-  {CATALOG_VARIABLE}     catalog to serve; each call returns its own name and arguments
-  {DELAY_VARIABLE}    milliseconds to delay each search of a catalog server
+  {CATALOG_VARIABLE}     catalog to serve; each call returns itself
+  {DELAY_VARIABLE}    milliseconds to delay each search
 
 \b
 Shell completion for bash (or zsh, fish):
