@@ -83,7 +83,7 @@ Environment:
 
 \b
 Environment for conformance runs (fixture profile):
-  {CATALOG_VARIABLE}     catalog to serve; each call returns itself
+  {CATALOG_VARIABLE}     catalog to serve; its tools echo calls
   {DELAY_VARIABLE}    milliseconds to delay each search
 
 \b
