@@ -5,7 +5,8 @@ answered with the text of its argument `answer`, in which `ID` is the id of the 
 is answered after one that `releases`; while another is held, the response to one that `breaks` ends without an answer,
 and there is no response to one that `vanishes`; that to one that `drips` begins, after so many seconds, and never ends.
 One that `refuses` gets that HTTP status with its `answer`, if it `waits` while another is held. The response to one
-that `begins` does so at once, and goes on after a call that `releases`.
+that `begins` does so at once, and goes on after a call that `releases`. One that `moves` is redirected with that HTTP
+status, `to` an address.
 BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the
 variable ANSWER.
 """
@@ -139,8 +140,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if "method" not in request or "id" not in request or (WAY == "old-sse" and self.path != "/post"):
-            self.reply(405 if WAY == "old-sse" and self.path != "/post" else 202, {}, [])
+        is_elsewhere = WAY == "old-sse" and not self.path.startswith("/post")
+        if "method" not in request or "id" not in request or is_elsewhere:
+            self.reply(405 if is_elsewhere else 202, {}, [])
             return
         is_list = request["method"] == "tools/list"
         if is_list and BEHAVIOR in ATTACKS and WAY != "old-sse":
@@ -189,6 +191,9 @@ class Handler(BaseHTTPRequestHandler):
         if "vanishes" in arguments:
             HELD.wait(60)
             self.connection.shutdown(socket.SHUT_RDWR)
+        if "moves" in arguments and not self.path.endswith("?again"):
+            self.reply(int(arguments["moves"]), {"Location": arguments["to"] + "?again"}, [])
+            return True
         if "refuses" in arguments:
             HELD.wait(60 if "waits" in arguments else 0)
             body = arguments.get("answer", "").encode()

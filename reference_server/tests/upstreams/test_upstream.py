@@ -13,6 +13,7 @@ from itertools import count, pairwise, product
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -431,6 +432,26 @@ async def test_a_server_on_the_old_transport_is_served(
         async with gateway("auto", old=entry) as client:
             await wait_for(client, {"old__ancient"})
             assert await call(client, "old__ancient") == (False, "still here")
+
+
+@pytest.mark.parametrize(
+    ("moves", "to", "is_followed"),
+    [("307", "/post", True), ("307", "http://localhost:{port}/post", False), ("303", "/post", False)],
+    ids=["the same message", "another host", "no message"],
+)
+async def test_a_message_on_the_old_transport_is_redirected_unchanged_and_to_no_other_host(
+    gateway: Any, hostile: Any, moves: str, to: str, is_followed: bool
+) -> None:
+    with anyio.fail_after(60):
+        entry = await hostile("old-sse", "legacy")
+        async with gateway("auto", web=entry) as client:
+            await wait_for(client, {"web__say"})
+            arguments = {"moves": moves, "to": to.format(port=urlsplit(str(entry["url"])).port)}
+            if is_followed:
+                assert await call(client, "web__say", **arguments) == (False, "fine")
+            else:
+                with pytest.raises(MCPError, match=f"HTTP {moves}"):
+                    await client.session.call_tool("web__say", arguments)
 
 
 async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(gateway: Any) -> None:
