@@ -89,6 +89,24 @@ async def test_a_server_that_wants_to_know_who_asks_is_told_with_its_status(gate
             tasks.cancel_scope.cancel()
 
 
+async def test_a_server_that_hangs_up_when_it_is_greeted_is_told_so(gateway: Any) -> None:
+    async def hang_up(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+
+    with anyio.fail_after(60):
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, hang_up)
+            url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - of anyio
+            async with gateway("auto", curt={"url": url}) as client:
+                _, text = await call(client, "curt__anything")
+            assert "the connection broke off while it answered" in text
+            tasks.cancel_scope.cancel()
+
+
 async def test_a_server_that_hangs_delays_the_first_listing_by_the_deadline_at_most(gateway: Any, raw: Any) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", good=raw("good"), stuck=raw("hanging"), start_deadline=1.5) as client:
