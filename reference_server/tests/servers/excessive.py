@@ -7,12 +7,13 @@ and there is no response to one that `vanishes`; that to one that `drips` begins
 One that `refuses` gets that HTTP status with its `answer`, if it `waits` while another is held. The response to one
 that `begins` does so at once, and goes on after a call that `releases`. One that `moves` is redirected with that HTTP
 status, `to` an address.
-BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the
-variable ANSWER.
+BEHAVIOR is how the tools are listed, or `good`, or `compressed`, as all answers then are; it may be `at-greeting` for a
+first answer that is the text in the variable ANSWER.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import queue
@@ -207,6 +208,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, status: int, headers: dict[str, str], pieces: Any) -> None:
         self.send_response(status)
+        if BEHAVIOR == "compressed":
+            headers = headers | {"Content-Encoding": "gzip"}
+            pieces = [gzip.compress(b"".join(pieces)), b"what follows it"]
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")

@@ -221,6 +221,14 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
     assert "is down" not in caplog.text
 
 
+@pytest.mark.parametrize(("way", "era"), [("json", "modern"), ("events", "legacy")])
+async def test_compressed_answers_are_read_up_to_their_end(gateway: Any, hostile: Any, way: str, era: str) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", web=await hostile(way, era, "compressed")) as client:
+            await wait_for(client, {"web__say"})
+            assert await call(client, "web__say") == (False, "fine")
+
+
 @pytest.mark.parametrize("own", ["null", '"server-error"', '""'])
 async def test_a_refused_request_has_the_error_in_the_response_whatever_id_that_gives(
     gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, own: str
