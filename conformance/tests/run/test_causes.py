@@ -13,7 +13,7 @@ from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.model import Cell, Evidence, Result, Run, Status
 from tools_search_conformance.run.causes import ENDED, GONE, with_causes
 from tools_search_conformance.wire.eras import LEGACY, MODERN
-from tools_search_conformance.wire.record import OTHER_ID, Answer, Exchange
+from tools_search_conformance.wire.record import NO_MESSAGE, OTHER_ID, Answer, Exchange
 
 Command = Callable[..., tuple[str, ...]]
 CELL, OTHER = Cell(transport="stdio", era=MODERN), Cell(transport="stdio", era=LEGACY)
@@ -83,6 +83,32 @@ async def test_definitions_that_differ_explain_that_they_do_so_after_a_change(
     run = await judge("definition-identity", "change-seen", argv=argv, era=MODERN, fixture_features=reload)
     found = {each.check.removeprefix("tools-search-server-"): each.consequence_of for each in run.of("fail", "warn")}
     assert found == {"definition-identity": None, "change-seen": "tools-search-server-definition-identity"}
+
+
+def test_output_that_is_no_message_explains_what_it_was_instead_of_a_response():
+    output, json = "stdout-messages-only", "valid-json"
+    lost = [result(rule, f"{rule} got no response, but a line {NO_MESSAGE} {rule}") for rule in (FIRST, SECOND)]
+    found = [result(rule, f"there is a line {NO_MESSAGE} {rule}") for rule in (json, output)]
+    assert causes(*lost, result(THIRD, "x"), *found) == [output, output, None, output, None]
+    assert causes(*lost, result(THIRD, "x"), found[0]) == [json, json, None, None]
+    assert causes(*lost, result(output, "", status="pass")) == [None] * 3
+
+
+def test_the_error_of_a_busy_server_explains_others_of_its_code_where_nobody_tried_again():
+    state, busy = (result(rule, "x", code=-32603) for rule in ("any-sequence", "busy-refusal"))
+    assert causes(state, busy) == ["busy-refusal", None]
+    assert causes(result(FIRST, "x", code=-32603), busy) == [None, None]
+    assert causes(state, result("busy-refusal", "x", code=-32000)) == [None, None]
+
+
+@pytest.mark.anyio
+async def test_what_a_busy_server_refuses_without_saying_so_is_one_failure(
+    target: Command, judge: Callable[..., Awaitable[Run]]
+):
+    argv = target("miniature", "--fault", "busy-now-and-then-without-data", "--tools-alone")
+    run = await judge(argv=argv, era=MODERN)
+    found = {each.check.removeprefix("tools-search-server-") for each in run.of("fail") if each.consequence_of is None}
+    assert found == {"busy-refusal"}
 
 
 def test_the_refusal_of_parameters_has_one_cause_only_where_it_is_that_of_many():

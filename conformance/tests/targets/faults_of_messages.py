@@ -249,6 +249,36 @@ class BusyForAWhileWithoutData(BusyWithoutData):
             raise
 
 
+class BusyBySecondWithoutData(SearchFault):
+    """Serves only so many searches in a second."""
+
+    most = 30
+
+    def __init__(self) -> None:
+        self.served: list[float] = []
+
+    def params(self, params: Json) -> Json:
+        now = time.monotonic()
+        self.served = [each for each in self.served if each > now - 1]
+        if len(self.served) >= self.most:
+            raise RefusalError(-32603, f"Busy, {len(self.served)} searches in {now - self.served[0]:.3f} s", None)
+        self.served.append(now)
+        return params
+
+
+class BusyNowAndThenWithoutData(SearchFault):
+    """Fails at times, where something else takes it a moment."""
+
+    every = 23
+    searches = 0
+
+    def params(self, params: Json) -> Json:
+        self.searches += 1
+        if self.searches % self.every == 0:
+            raise RefusalError(-32603, "Internal error", None)
+        return params
+
+
 class BusyWithText(_Busy):
     refusal = RefusalError(-32603, "Too many searches at once", {"retryAfterMs": "20"})
 

@@ -326,6 +326,8 @@ def _within_limit(exchange: Exchange) -> bool:
 async def busy_refusal(bench: Bench) -> None:
     words = await bench.vocabulary()
     queries = dict.fromkeys([words.key_query, *bench.some(words.broad())])
+    for fault in bench.faults_of_load:
+        raise fault
     alone = {query: await bench.server.search({"query": query}) for query in queries}
     served = [query for query, exchange in alone.items() if exchange.result is not None]
     name = words.key_query

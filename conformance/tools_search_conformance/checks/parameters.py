@@ -469,10 +469,10 @@ async def valid_json(bench: Bench) -> None:
         await bench.server.ask(bench.method, {"query": query}, seconds=0.25)
         bench.recorder.deaths.clear()  # surrogates-survived judges whether the server survives
         after = await bench.server.search({"query": await bench.key_query()})
-        bench.require(after.replied, f"a plain search got {after.describe()}", after)
         found = bench.server.transport.malformed[before:]
         message = f"after the query {query!a}, the server sent invalid JSON: {found[:1]}"
         bench.expect(not found, after, message, case=f"query {query!a}")
+        bench.require(after.replied, f"a plain search got {after.describe()}", after)
     if (odd := await _odd_searches_of_others(bench)) is not None:
         message = f"after {odd.what}, the server sent invalid JSON: {odd.malformed[:1]}"
         bench.expect(not odd.malformed, odd.after, message, case=odd.what)

@@ -8,13 +8,13 @@ several checks that name no cause could not be verified. This changes no status 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result, grouped
 from tools_search_conformance.run.rows import is_base, place_in_order
-from tools_search_conformance.wire.record import OTHER_ID
+from tools_search_conformance.wire.record import NO_MESSAGE, OTHER_ID
 
 ENDED: Final = "the target ended in the middle of this check"
 """Start of the message of a check during which the target exited."""
@@ -38,6 +38,10 @@ _RULE_OF_LOAD: Final = f"{SERVER_PREFIX}busy-refusal"
 
 _RULE_OF_IDS: Final = f"{SERVER_PREFIX}id-echoed"
 """The check whose rule responses with the id of another request break."""
+
+_RULE_OF_MESSAGES: Final = f"{SERVER_PREFIX}stdout-messages-only"
+_RULE_OF_JSON: Final = f"{SERVER_PREFIX}valid-json"
+"""The checks whose rules output that is no message breaks, the likelier cause first."""
 
 _RULES_OF_STATE: Final = (f"{SERVER_PREFIX}refusal-changes-nothing", f"{SERVER_PREFIX}any-sequence")
 """The checks of what a search may change: if one fails, others may have met a server that earlier requests changed."""
@@ -68,12 +72,10 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
         if named is not None and by_check.get(named, place) != place:
             causes[place] = by_check[named]
     causes = _causes_of_ends(results, open_) | causes
-    if (rule := by_check.get(_RULE_OF_IDS)) is not None:
-        others = (place for place in open_ if place != rule and OTHER_ID in results[place].message)
-        causes = dict.fromkeys(others, rule) | causes
-    if (rule := by_check.get(_RULE_OF_PROCESSES)) is not None and results[rule].status == "fail":
-        refused = (place for place in open_ if place != rule and _may_be_of_processes(results[place]))
-        causes = dict.fromkeys(refused, rule) | causes
+    for rule, explains in _EXPLAINING.items():
+        if (cause := by_check.get(rule)) is not None:
+            others = (place for place in open_ if place != cause and explains(results[place], results[cause]))
+            causes = dict.fromkeys(others, cause) | causes
     for end_of in (_error_of, _message_of):
         for group in _alike(results, open_, end_of):
             first = min(group, key=lambda place: _rank(results[place]))
@@ -87,9 +89,26 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
 
 
-def _may_be_of_processes(result: Result) -> bool:
+def _may_be_of_load(result: Result, cause: Result) -> bool:
+    """Return whether a check met the error of a busy server where nobody tried again a little later."""
+    error, other = _error_of(result) or (), _error_of(cause) or ()
+    untried = result.evidence.catalog is not None or result.check in _RULES_OF_STATE
+    return untried and cause.status == "fail" and bool(error) and error[:1] == other[:1]
+
+
+def _may_be_of_processes(result: Result, cause: Result) -> bool:
     refused = (_error_of(result) or (0,))[0] == _CURSOR_REFUSED and result.status == "unverified"
-    return refused or result.check in _RULES_BROKEN_AS_WELL
+    return cause.status == "fail" and (refused or result.check in _RULES_BROKEN_AS_WELL)
+
+
+_EXPLAINING: Final[Mapping[str, Callable[[Result, Result], bool]]] = {
+    _RULE_OF_IDS: lambda result, _: OTHER_ID in result.message,
+    _RULE_OF_PROCESSES: _may_be_of_processes,
+    _RULE_OF_LOAD: _may_be_of_load,
+    _RULE_OF_MESSAGES: lambda result, _: NO_MESSAGE in result.message,
+    _RULE_OF_JSON: lambda result, _: NO_MESSAGE in result.message and result.check != _RULE_OF_MESSAGES,
+}
+"""The checks whose outcome explains others, and whether it explains one; earlier ones come first."""
 
 
 def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int, int]:

@@ -61,6 +61,10 @@ FIXTURES_OVER_HTTP: Final[Sequence[Fixture]] = (
 
 _TOLD_APART: Final = 8
 """Maximum outcomes per cell to retry on another connection."""
+_REFUSALS: Final = frozenset({-32600, -32601, -32602, -32700, -32020, -32021, -32022})
+"""Errors that say what is wrong with a request."""
+_PERIOD: Final = 1.5
+"""Seconds after which a server that is too busy, or limits requests per second, may serve again."""
 
 
 class Bench(ListBench):
@@ -88,6 +92,8 @@ class Bench(ListBench):
         self._fixtures: dict[str, Bench] = {}
         self.faults_of_state: list[ViolationError] = []
         """Violations that an earlier request caused."""
+        self.faults_of_load: list[ViolationError] = []
+        """Errors to searches that were served when they were sent again."""
         self._told_apart = 0
         self._every: dict[str, Bench] = {self.method: self}
         """The benches on this one's connections, by method."""
@@ -126,7 +132,7 @@ class Bench(ListBench):
             other = self._every[primitive.method] = copy(self)
             other.turn_to(primitive)
             other.has_served, other.first_search, other.listed_first = False, None, None
-            other._told_apart = 0
+            other._told_apart, other.faults_of_load = 0, []
         return self._every[primitive.method]
 
     @property
@@ -232,7 +238,8 @@ class Bench(ListBench):
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run a check's body. If an earlier request caused its finding, keep that for any-sequence.
 
-        Which search gets an error because of what another client declared is for undeclared-legacy-served.
+        Which search gets an error because of what another client declared is for undeclared-legacy-served, and which
+        one gets an error only now and then is for busy-refusal.
         """
         try:
             await body()
@@ -242,6 +249,10 @@ class Bench(ListBench):
                 rule = "undeclared-legacy-served"
                 message = f"what the latest client declared decides whether a search is served; see {rule}"
                 raise UnverifiableError(message, verdict.exchange, consequence_of=rule) from verdict
+            if (late := await self._fault_of_load(verdict)) is not None:
+                self.faults_of_load.append(late)
+                message = f"{late.message}; see busy-refusal"
+                raise UnverifiableError(message, verdict.exchange, consequence_of="busy-refusal") from verdict
             fault = None if verdict in self.faults_of_state else await self._fault_of_state(verdict)
             if fault is None:
                 raise
@@ -250,6 +261,26 @@ class Bench(ListBench):
             await self.server.aclose()  # so that later checks get a server without that state
             message = f"{fault.message}; see any-sequence"
             raise UnverifiableError(message, verdict.exchange, consequence_of="any-sequence") from verdict
+
+    async def _fault_of_load(self, verdict: VerdictError) -> ViolationError | None:
+        """Return the fault if the decisive search got an error that says nothing of it, but not a little later."""
+        exchange = verdict.exchange
+        if exchange is None or exchange.error is None or self._of_tools.serves_first_alone:
+            return None
+        if verdict.catalog is not None and rule_of(self.recorder.check) != "any-sequence":
+            return None  # another connection may get an error each time
+        if exchange.error.code in _REFUSALS or exchange.method != self.method or busy_seconds(exchange) is not None:
+            return None
+        judges = (_JUDGES_OF_STATE | _JUDGES_OF_HANDSHAKES | {"busy-refusal"}) - {"any-sequence"}
+        if not self._is_to_tell_apart("busy-refusal", judges):
+            return None
+        with suppress(RefusedError, TargetError):
+            await anyio.sleep(_PERIOD)
+            again = await self._send_again(exchange)
+            if again.result is not None or again.error_code in _REFUSALS:
+                message = f"{verdict.message}; but the same search got {again.describe()} {_PERIOD} s later"
+                return ViolationError(message, exchange, verdict.case)
+        return None
 
     async def _fault_of_state(self, verdict: VerdictError) -> ViolationError | None:
         """Return the fault if the decisive search, without a cursor, fails again here but not on a new connection."""
@@ -300,12 +331,15 @@ class Bench(ListBench):
 
     def _may_tell_apart(self, rule: str, judges: Collection[str]) -> bool:
         """Return whether the outcome of a check other than the `judges` may be tried again for the check of `rule`."""
-        wanted = any(check.rule == rule for check in self.options.selection.wanted(self.cell))
-        own = rule_of(self.recorder.check) in judges
-        if not wanted or own or not self._of_tools.can_start("core") or self._told_apart >= _TOLD_APART:
+        startable = self._of_tools.can_start("core") and self._told_apart < _TOLD_APART
+        if not startable or not self._is_to_tell_apart(rule, judges):
             return False
         self._told_apart += 1
         return True
+
+    def _is_to_tell_apart(self, rule: str, judges: Collection[str]) -> bool:
+        wanted = any(check.rule == rule for check in self.options.selection.wanted(self.cell))
+        return wanted and rule_of(self.recorder.check) not in judges
 
     async def _send_again(self, exchange: Exchange) -> Exchange:
         connection = await self.server.connection()

@@ -28,7 +28,7 @@ from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.http_client import HttpClient, HttpError, Response
 from tools_search_conformance.wire.process import TargetError, TargetProcess
-from tools_search_conformance.wire.record import BYTES_LOGGED, RATE_LIMITED, Answer, others
+from tools_search_conformance.wire.record import BYTES_LOGGED, NO_MESSAGE, RATE_LIMITED, Answer, others
 
 _BASE_HEADERS: Final = {
     "Content-Type": "application/json",
@@ -265,11 +265,11 @@ class HttpTransport:
                 came = ", but half an event: no empty line ends it" if half else others(self.strays[before:])
                 fault = f"HTTP {response.status} without a response to the request{came}"
         except MalformedError as error:
-            fault = str(error)
+            fault = f"a body {NO_MESSAGE} ({error})"
             promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
             # A rate limiter can be in front of the target, and does not have to use JSON-RPC.
             if promised and response.status not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
-                self.malformed.append(f"a body that is not a message ({fault})")
+                self.malformed.append(fault)
         if message is None and response.status in RATE_LIMITED:
             del self.strays[before:]
         text = text if len(text) < BYTES_LOGGED else b""

@@ -53,6 +53,8 @@ class RpcError:
     data: Any = None
 
 
+NO_MESSAGE: Final = "that is not a message"
+"""In `Answer.fault`, and so in messages, what is said of output that no reader of messages accepts."""
 OTHER_ID: Final = ", but one with the id"
 """In `Answer.fault`, and so in messages, what the ids of responses to other requests follow."""
 

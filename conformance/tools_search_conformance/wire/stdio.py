@@ -24,7 +24,7 @@ from tools_search_conformance.wire.codec import (
 from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.process import TargetProcess
-from tools_search_conformance.wire.record import BYTES_LOGGED, Answer, others
+from tools_search_conformance.wire.record import BYTES_LOGGED, NO_MESSAGE, Answer, others
 
 _MAX_KEPT: Final = 1000
 """Maximum number of complaints, and of stray responses, to keep."""
@@ -198,7 +198,7 @@ class StdioTransport:
         try:
             message = decode_message(line, self._limits)
         except MalformedError as error:
-            complaint = f"a line that is not a message ({error}): {shown}"
+            complaint = f"a line {NO_MESSAGE} ({error}): {shown}"
             begun = line.lstrip().startswith(b"{") and not isinstance(error, NotAMessageError)
             if len(held := self.malformed if begun else self.noise) < _MAX_KEPT:
                 held.append(complaint)
@@ -254,7 +254,7 @@ class StdioTransport:
             return
         if waiting is not None:
             text = line[:start][:150].decode("utf-8", errors="replace")
-            waiting.ruined = f"the line of the response begins with text that is not a message: {text!r}"
+            waiting.ruined = f"the line of the response begins with text {NO_MESSAGE}: {text!r}"
             waiting.done.set()
 
     def _finish(self, reason: str) -> None:
