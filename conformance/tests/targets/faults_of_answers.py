@@ -605,6 +605,21 @@ def names_alike_but_for_invisible_characters(params: Json, result: Json) -> Json
     return _with_first(params["query"].strip().replace("\u00ad", ""), result)
 
 
+def _trimmed_of(characters: str) -> Callable[[Json, Json], Json]:
+    """Make a function that takes more than white space away at the ends of a query that has some there."""
+
+    def trimmed(params: Json, result: Json) -> Json:
+        query = params["query"].strip()
+        return _with_first(query.strip(characters), result) if query != params["query"] else result
+
+    return trimmed
+
+
+byte_order_mark_trimmed = wrong_result(_trimmed_of("\ufeff"))
+zero_width_space_trimmed = wrong_result(_trimmed_of("\u200b"))
+quotes_trimmed = wrong_result(_trimmed_of("'\"`"))
+
+
 @wrong_result
 def inner_spaces_joined(params: Json, result: Json) -> Json:
     """Takes all white space inside a query that has some at its ends for one space."""

@@ -70,11 +70,12 @@ _UNUSUAL_NAMES: Final = (
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
     "co\u00adop", "coop", "1e1", "10", "\U0001f528", "proto", "__proto__", "long-name." * 12,
 )  # fmt: skip
+    "kiln", "\ufeffkiln", "kiln\u200b", '"kiln"',
 """Names that the base protocol does not recommend, or that are equal after common normalizations, one that objects in
 JavaScript do not hold, and one that is too long for some models.
 """
-_SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
-"""Those that are also searched for with white space around them."""
+_SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m", *_UNUSUAL_NAMES[-3:])
+"""Those that are also searched for with white space around them, which is all that a server may take away."""
 _MUCH_SPACE: Final = WHITE_SPACE * 16
 _PUNCTUATED: Final = (
     "Reads `medlar`, \"quince\" and 'sloe'; [damson](bilberry), {mulberry} or (rowan), <hawthorn> and <b id=elder>. See"
@@ -105,9 +106,9 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     title="A tool whose name is the query comes first",
     sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; to a"
     " fixture of a single tool, its name; on a fixture that lists such tools, a word that sixty tools have for a"
-    " name, with and without `limit`, and names that are not ASCII, or that differ only in white space, invisible"
-    " characters, case or composition, or spell the same number, some of them surrounded by white space; on that"
-    " fixture, also prompts with these names.",
+    " name, with and without `limit`, and names that are not ASCII, or that differ only in white space, quotes,"
+    " invisible characters, case or composition, or spell the same number, some of them surrounded by white space; on"
+    " that fixture, also prompts with these names.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
