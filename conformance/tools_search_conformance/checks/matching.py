@@ -41,6 +41,7 @@ from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange
 
 _LIVE_TOOLS: Final = 25
+_LIVE_ITEMS: Final = 8
 _LONGEST: Final = 1024
 _SEPARATORS: Final = (" ", ", ", "; ", "\n", "\u3000", " - ", "/")
 _WHITE_SPACES: Final = (
@@ -69,8 +70,8 @@ _UNUSUAL_NAMES: Final = (
     "gr\u00f6\u00dfe_messen",
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
     "co\u00adop", "coop", "1e1", "10", "\U0001f528", "proto", "__proto__", "long-name." * 12,
-)  # fmt: skip
     "kiln", "\ufeffkiln", "kiln\u200b", '"kiln"',
+)  # fmt: skip
 """Names that the base protocol does not recommend, or that are equal after common normalizations, one that objects in
 JavaScript do not hold, and one that is too long for some models.
 """
@@ -97,9 +98,10 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
         return list(tools)
     if bench.options.effective_brief or not bench.shares_cases:  # otherwise, cells share the cases about these tools
         tools = bench.some(tools, 6)
-    if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
+    most = _LIVE_ITEMS if bench.is_sampled else _LIVE_TOOLS
+    if bench.profile == "fixture" or len(tools) <= most:
         return list(tools)
-    return random.Random(bench.options.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
+    return random.Random(bench.options.seed).sample(list(tools), most)  # noqa: S311 - a choice that can be repeated
 
 
 @server_check(

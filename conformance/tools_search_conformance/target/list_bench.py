@@ -40,6 +40,8 @@ _WATCHED_SECONDS: Final = 5.0
 _LISTINGS: Final = 6
 """How many listings have to agree until they hardly do so by chance."""
 _ENOUGH_PAGES: Final = 60
+_LONG_LIST: Final = 150
+"""Number of items, or of matches, beyond which lists other than that of tools are sampled."""
 _CONTENTS_READ: Final = 2
 """How many resources are read for terms of their content."""
 _MAX_BYTES_SHARED: Final = 16 * 1024 * 1024
@@ -203,8 +205,14 @@ class ListBench(Workbench):
         """Return the words of the target's listing, which this connection reads once."""
         items = (await self.server.known_listing()).items
         if self._words is None or self._words.items is not items:
-            self._words = Vocabulary(items, self.primitive.key)
+            self._words = Vocabulary(items, self.primitive.key, _LONG_LIST if self.is_sampled else None)
         return self._words
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a few cases have to do: in a long list other than that of tools, which has the same rules."""
+        listed, deep = self.server.last_listing, self.options.effort == "deep"
+        return self.primitive is not TOOLS and not deep and listed is not None and len(listed.items) > _LONG_LIST
 
     async def nonempty_listing(self) -> Listing:
         """Return the target's non-empty listing, which this connection reads once."""

@@ -89,6 +89,8 @@ class Vocabulary:
     items: tuple[JsonObject, ...]
     key: str = "name"
     """The member that identifies the items."""
+    widest: int | None = None
+    """In how many items a word may occur to count as one of the broadest, if there are such words."""
 
     @cached_property
     def keys(self) -> list[str]:
@@ -108,7 +110,8 @@ class Vocabulary:
 
     def broad(self, count: int = 5) -> list[str]:
         """Return the words in the most tools, except common words, most frequent first."""
-        specific = [term for term, n in self.frequency.most_common() if n > 1 and _is_specific(term)]
+        shared = [(term, n) for term, n in self.frequency.most_common() if n > 1 and _is_specific(term)]
+        specific = [term for term, n in shared if self.widest is None or n <= self.widest] or [t for t, _ in shared]
         return specific[:count] or [term for term in self.frequency if _is_specific(term)][:count] or self.keys[:count]
 
     def pairs(self, count: int) -> list[str]:
