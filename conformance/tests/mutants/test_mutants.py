@@ -35,6 +35,8 @@ class Mutant:
     turns_red: tuple[str, ...]
     cells: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """The checks that it turns red as well, if the fixture can do whatever they need."""
     because: str = ""
     reference: bool = False
     effort: Effort = "quick"
@@ -46,6 +48,8 @@ class Mutant:
     """What else a fixture has to be able to do than what the checks need without which they are skipped."""
     elsewhere: bool = False
     """Whether other searches than that for tools are broken, each of which is judged in some of the cells only."""
+    somewhere: bool = False
+    """Whether only one transport or one era gets the cases that show it, where all four cells are judged."""
 
     def shows_in(self, cell: str) -> bool:
         """Return whether the fault can be seen in the cell, apart from checks that do not apply there."""
@@ -96,7 +100,7 @@ def _read() -> dict[str, Mutant]:
 
 def _mutant(name: str, row: dict[str, Any]) -> Mutant:
     lists = {key: tuple(row.pop(key, ())) for key in ("with_features",)}
-    lists |= {key: tuple(map(str, row.pop(key, ()))) for key in ("turns_red", "cells", "unverified")}
+    lists |= {key: tuple(map(str, row.pop(key, ()))) for key in ("turns_red", "cells", "unverified", "also")}
     row.setdefault("elsewhere", "@" in name)
     return Mutant(name=name, **lists, **row)
 
@@ -177,16 +181,21 @@ def judge(pytestconfig: pytest.Config, tmp_path: Path) -> Judge:
 
 
 def _assert_exact(mutant: Mutant, run: Run) -> None:
-    seen: set[str] = set()
+    seen, shown_in = set[str](), dict[str, dict[str, bool]]()
     for cell in run.cells:
         of_cell = {result.check.removeprefix(SERVER_PREFIX): result for result in run.results if result.cell == cell}
         red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn", "advice"}}
+        red = {rule: message for rule, message in red.items() if rule not in mutant.also}
         stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
         # What a brief run leaves out shows nothing, so that a mutant of it needs a longer one.
         applicable = {rule for rule, r in of_cell.items() if r.status != "skip" or r.skip == "effort"}
         expected = set(mutant.turns_red) & applicable if mutant.shows_in(cell.name) else set[str]()
         share_cases = len({cell.transport for cell in run.cells}) > 1
         if share_cases or ((mutant.elsewhere or mutant.effort == "default") and len(run.cells) > 1):
+            for rule in expected:
+                for part in (cell.transport, cell.era):
+                    parts = shown_in.setdefault(rule, {})
+                    parts[part] = parts.get(part, False) or rule in red
             expected &= red.keys()  # the rest of many cases is tried in other cells
         assert red.keys() == expected, (cell.name, red, stuck)
         if mutant.unverified != ANY:
@@ -196,6 +205,10 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
         assert {rule for rule, result in of_cell.items() if result.status == "error"} == set(), (cell.name, stuck)
         seen |= expected
     assert seen == set(mutant.turns_red)
+    # Cells share the cases, but each transport and each era gets all of them.
+    if not mutant.elsewhere:
+        unseen = {(rule, part) for rule, parts in shown_in.items() for part in parts if not parts[part]}
+        assert mutant.somewhere or not unseen, unseen
 
 
 @pytest.mark.rotating
