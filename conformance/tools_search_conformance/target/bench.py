@@ -63,6 +63,8 @@ _TOLD_APART: Final = 8
 """Maximum outcomes per cell to retry on another connection."""
 _REFUSALS: Final = frozenset({-32600, -32601, -32602, -32700, -32020, -32021, -32022})
 """Errors that say what is wrong with a request."""
+_INTERNAL: Final = -32603
+"""The error of a busy server; other codes are those of a state, such as that of a caller who is locked out."""
 _PERIOD: Final = 1.5
 """Seconds after which a server that is too busy, or limits requests per second, may serve again."""
 
@@ -269,7 +271,7 @@ class Bench(ListBench):
             return None
         if verdict.catalog is not None and rule_of(self.recorder.check) != "any-sequence":
             return None  # another connection may get an error each time
-        if exchange.error.code in _REFUSALS or exchange.method != self.method or busy_seconds(exchange) is not None:
+        if exchange.error.code != _INTERNAL or exchange.method != self.method or busy_seconds(exchange) is not None:
             return None
         judges = (_JUDGES_OF_STATE | _JUDGES_OF_HANDSHAKES | {"busy-refusal"}) - {"any-sequence"}
         if not self._is_to_tell_apart("busy-refusal", judges):
