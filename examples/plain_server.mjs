@@ -94,7 +94,8 @@ function searcher(tools) {
       if (shares.get(position) >= RELATED * total) found.set(position, score / best);
     }
     const same = tools.findIndex(({ name }) => name === query);
-    const exact = same >= 0 ? same : tools.findIndex(({ name }) => name === trim(query));
+    const trimmed = trim(query);
+    const exact = same >= 0 ? same : tools.findIndex(({ name }) => name === trimmed);
     if (exact >= 0) found.set(exact, 1);
     const order = (a, b) => (b[0] === exact) - (a[0] === exact) || b[1] - a[1] || a[0] - b[0];
     return [...found].sort(order).map(([position, score]) => [tools[position], score]);

@@ -56,7 +56,8 @@ function searcher(tools) {
         const weight = some => some.reduce((sum, term) => sum + rarity(term), 0);
         const total = weight(wanted);
         const same = tools.findIndex(({ name }) => name === query);
-        const exact = same >= 0 ? same : tools.findIndex(({ name }) => name === trim(query));
+        const trimmed = trim(query);
+        const exact = same >= 0 ? same : tools.findIndex(({ name }) => name === trimmed);
         const scored = tools.map((tool, place) => {
             const score = place === exact ? Infinity : weight(wanted.filter(term => held[place].has(term)));
             return { tool, score };
