@@ -19,7 +19,7 @@ from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.judge import targets_of
 from tools_search_conformance.target.server import Opening, Server
-from tools_search_conformance.target.target import Fixture, HttpCommandTarget, StdioTarget, UrlTarget
+from tools_search_conformance.target.target import HttpCommandTarget, StdioTarget, UrlTarget
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
@@ -73,29 +73,6 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead_w
             tasks.cancel_scope.cancel()
     assert pids_in(file) == pids
     assert not any(map(is_alive, pids))
-
-
-async def test_over_http_the_next_expected_fixture_is_started_ahead(options: Callable[..., Options], tmp_path: Path):
-    single: Fixture = ("single", {})
-    empty: Fixture = ("empty", {"NAME": "VALUE"})
-    file = tmp_path / "started"
-    argv = (sys.executable, "-c", f"open({str(file)!r}, 'a').write('.')\n{LISTENS_LATE}")
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            target = HttpCommandTarget(argv, options(), tasks, tmp_path, expected=[single, empty, ("large", {})])
-            await target.connect(lambda _: None, *empty)
-            assert target.expected == [("large", {})], "`single` is started ahead, and `empty` no longer expected"
-            while len(file.read_text()) < 2:  # noqa: ASYNC110 - another process sets no events
-                await anyio.sleep(0.02)
-            await target.connect(lambda _: None, *single)
-            assert target.expected == []
-            while len(file.read_text()) < 3:  # noqa: ASYNC110
-                await anyio.sleep(0.02)
-            await target.connect(lambda _: None, *single)
-            await target.aclose()
-            assert target.expected == [("large", {})], "it was started, but not needed"
-            tasks.cancel_scope.cancel()
-    assert len(file.read_text()) == 3
 
 
 async def test_a_server_may_say_where_it_is_before_it_listens(options: Callable[..., Options], tmp_path: Path):

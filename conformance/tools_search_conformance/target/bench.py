@@ -33,7 +33,6 @@ from tools_search_conformance.target.list_bench import ROUNDS, ListBench, conten
 from tools_search_conformance.target.pages import Listing, advertised_settings
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, keys_in, settings_for
 from tools_search_conformance.target.server import Opening, Params, Server, busy_seconds
-from tools_search_conformance.target.target import Fixture
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.connection import RefusedError
@@ -45,20 +44,6 @@ _JUDGES_OF_STATE: Final = frozenset(
     {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
 )
 _JUDGES_OF_HANDSHAKES: Final = frozenset({"undeclared-legacy-served"})
-_START_VARIABLE: Final = "TOOLS_SEARCH_START"
-"""The environment variable that distinguishes processes which otherwise start alike."""
-
-FIXTURES_OVER_HTTP: Final[Sequence[Fixture]] = (
-    ("core", {_START_VARIABLE: "another"}),
-    ("core", {_START_VARIABLE: f"{SERVER_PREFIX}refusal-changes-nothing"}),
-    ("core", {_START_VARIABLE: "undeclaring"}),
-    ("single", {}),
-    ("empty", {}),
-    ("large", {}),
-    ("core", {_START_VARIABLE: f"{SERVER_PREFIX}any-sequence"}),
-)
-"""The fixtures that checks of every server need over HTTP, in the order in which they first need them."""
-
 _TOLD_APART: Final = 8
 """Maximum outcomes per cell to retry on another connection."""
 _REFUSALS: Final = frozenset({-32600, -32601, -32602, -32700, -32020, -32021, -32022})
@@ -436,7 +421,7 @@ class Bench(ListBench):
     def _own_process(self, name: str) -> dict[str, str]:
         """Return the environment of a process that only this name shares. On stdio, each bench has its own process."""
         shared = self.cell.transport == "stdio" or self._shares_starts
-        return {} if shared else {_START_VARIABLE: name}
+        return {} if shared else {"TOOLS_SEARCH_START": name}
 
     async def fixture(self, name: str, opening: Opening) -> Bench:
         """Return the bench `name`, opened with `opening` on first use and kept until this bench closes.

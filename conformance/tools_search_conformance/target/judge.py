@@ -24,7 +24,7 @@ from tools_search_conformance.model import CELLS, Cell, Check, Run, UnavailableC
 from tools_search_conformance.run.judging import RUN_SECONDS, not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
-from tools_search_conformance.target.bench import FIXTURES_OVER_HTTP, Bench
+from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, advertised_settings
 from tools_search_conformance.target.server import Server
 from tools_search_conformance.target.target import HttpCommandTarget, Program, StdioTarget, Target, UrlTarget
@@ -101,9 +101,7 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
         needed = 1 if options.effective_brief else math.inf
         targets.append(StdioTarget(options.argv, options, tasks, folder / "stdio", needed=needed))
     if options.http_argv:
-        whole = options.effective_profile == "fixture" and not (options.effective_brief or options.selection.partial)
-        expected = [*FIXTURES_OVER_HTTP] if whole else []
-        targets.append(HttpCommandTarget(options.http_argv, options, tasks, folder / "http", expected=expected))
+        targets.append(HttpCommandTarget(options.http_argv, options, tasks, folder / "http"))
     return targets
 
 

@@ -31,18 +31,14 @@ from tools_search_conformance.wire.stdio import StdioTransport
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 """The environment variable with the path of the catalog file that a fixture must serve."""
 
+_STARTED_AHEAD: Final = "core"
+"""The catalog for nearly all connections."""
 _LINE_BYTES: Final = 65536
 _LISTEN_SECONDS: Final = 10
 _RETRY_SECONDS: Final = 0.05
 _NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 Note = Callable[[str], None]
-
-Fixture = tuple[str | None, Mapping[str, str]]
-"""A program's catalog (`None` for its own), and additional environment variables."""
-
-_USUAL: Final[Fixture] = ("core", {})
-"""The fixture for nearly all connections."""
 
 
 @dataclass(eq=False)
@@ -54,10 +50,7 @@ class Program:
     tasks: TaskGroup
     folder: Path
     """The folder for its catalog files."""
-    expected: list[Fixture] = field(default_factory=list[Fixture], kw_only=True)
-    """The fixtures that will be needed, in order. One is always started ahead, because starting takes longest."""
     grace: GracePeriod = field(default_factory=GracePeriod, init=False)
-    _ahead: tuple[Fixture, TargetProcess] | None = field(default=None, init=False)
 
     transport: ClassVar[TransportName]
 
@@ -80,60 +73,49 @@ class Program:
         catalogs.place(catalog, document, self.folder)
 
     async def start(self, catalog: str | None, env: Mapping[str, str]) -> TargetProcess:
-        """Return a new process with `env` and, if given, the catalog's path in its environment.
-
-        It may have been started ahead; then the next expected fixture is.
-        """
-        fixture, process = (catalog, env), None
-        if self._ahead is not None and self._ahead[0] == fixture:
-            (_, process), self._ahead = self._ahead, None
-        if process is None or process.returncode is not None:
-            process = await self._start(fixture)
-        if self.expected and self._ahead is None:
-            following = self.expected.pop(0)
-            self._ahead = following, await self._start(following)
-        return process
-
-    async def _start(self, fixture: Fixture) -> TargetProcess:
-        catalog, env = fixture
+        """Start the program with `env` and, if given, the catalog's path in its environment."""
         variables, cwd = {**self.options.env, **env}, self.options.cwd
         if catalog is not None:
             variables[CATALOG_VARIABLE] = str(catalogs.write(catalog, self.folder))
         return await TargetProcess.start(self.argv, tasks=self.tasks, env=variables, cwd=cwd, grace=self.grace)
-
-    async def aclose(self) -> None:
-        """End the process that was started ahead; its fixture is expected again."""
-        if self._ahead is not None:
-            (fixture, process), self._ahead = self._ahead, None
-            self.expected.insert(0, fixture)
-            await process.end(ends_with_stdin=self.transport == "stdio")
 
 
 @dataclass(eq=False)
 class StdioTarget(Program):
     """A program that communicates over stdin and stdout, with one process per connection.
 
-    A fixture of the usual kind is always started ahead, and the end of one is not waited for. A live server is only
-    started once per connection, because two processes might interfere with each other.
+    Starting takes longest, so one fixture is always started ahead, and the end of one is not waited for. A live server
+    is only started once per connection, because two processes might interfere with each other.
     """
 
     transport = "stdio"
 
     needed: float = field(default=math.inf, kw_only=True)
     """How many fixtures of the usual kind will be needed, if known."""
+    _ready: TargetProcess | None = field(default=None, init=False)
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Return a transport to a new process: a fixture that serves `catalog` or, for `None`, the server as is."""
-        if (catalog, env) == _USUAL:
-            self.needed -= 1
-            self.expected = [_USUAL] if self.needed > 0 else []
-        process = await self.start(catalog, env)
+        usual = catalog == _STARTED_AHEAD and not env
+        if usual and self._ready is not None and self._ready.returncode is None:
+            process, self._ready = self._ready, None
+        else:
+            process = await self.start(catalog, env)
+        self.needed -= usual
+        if usual and self.needed > 0 and self._ready is None:
+            self._ready = await self.start(catalog, env)
 
         async def end_soon(process: TargetProcess) -> None:
             self.tasks.start_soon(process.end)  # while the next fixture is already being judged
 
         leave = TargetProcess.end if catalog is None else end_soon
         return StdioTransport(process, tasks=self.tasks, note=note, leave=leave)
+
+    async def aclose(self) -> None:
+        """End the process started ahead; each transport ends its own."""
+        if self._ready is not None:
+            await self._ready.end()
+            self._ready = None
 
 
 @dataclass(eq=False)
@@ -164,7 +146,6 @@ class HttpCommandTarget(Program):
                 # A generated catalog's fixture ends before the next one starts, because it is not needed again.
                 for other in [kind for kind in self._running if kind[0] is not None and Path(kind[0]).is_absolute()]:
                     await self._running.pop(other)[0].end(ends_with_stdin=False)
-            self.expected = [fixture for fixture in self.expected if fixture != (catalog, env)]
             process = await self.start(catalog, env)
             url = await self._address(process)
             self._running[kind] = process, url
@@ -173,7 +154,6 @@ class HttpCommandTarget(Program):
     async def aclose(self) -> None:
         """End all processes concurrently, because each might take time to close its connections."""
         async with anyio.create_task_group() as ending:
-            ending.start_soon(super().aclose)
             for process, _ in self._running.values():
                 ending.start_soon(lambda process=process: process.end(ends_with_stdin=False))
         self._running.clear()
