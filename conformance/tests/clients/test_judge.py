@@ -251,7 +251,8 @@ def test_client_checks_are_listed_and_explained():
     invoke = click.testing.CliRunner().invoke
     assert "ADVICE  tools-search-client-cursor-loop" in invoke(cli.cli, ["list"]).output
     explained = invoke(cli.cli, ["explain", "never-probes"]).output
-    assert '"A client MUST NOT send `tools/search` to a server that did not advertise this extension."' in explained
+    sentence = '"A client MUST NOT send `tools/search` to a server that did not advertise this extension."'
+    assert sentence in " ".join(explained.split())  # whatever the width of the terminal
     assert "tools-search-conformance client --only never-probes -- DRIVER" in explained
     both = invoke(cli.cli, ["explain", "http-method-header"]).output
     assert "tools-search-server-http-method-header" in both
