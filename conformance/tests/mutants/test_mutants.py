@@ -48,8 +48,6 @@ class Mutant:
     """What else a fixture has to be able to do than what the checks need without which they are skipped."""
     elsewhere: bool = False
     """Whether other searches than that for tools are broken, each of which is judged in some of the cells only."""
-    somewhere: bool = False
-    """Whether only one transport or one era gets the cases that show it, where all four cells are judged."""
 
     def shows_in(self, cell: str) -> bool:
         """Return whether the fault can be seen in the cell, apart from checks that do not apply there."""
@@ -208,7 +206,7 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
     # Cells share the cases, but each transport and each era gets all of them.
     if not mutant.elsewhere:
         unseen = {(rule, part) for rule, parts in shown_in.items() for part in parts if not parts[part]}
-        assert mutant.somewhere or not unseen, unseen
+        assert not unseen, unseen
 
 
 @pytest.mark.rotating
