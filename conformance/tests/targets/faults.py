@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 Json = dict[str, Any]
 
@@ -33,8 +33,8 @@ asked: Final = ContextVar[Json]("asked")
 
 def member(value: Json, name: str) -> Json:
     """Return a member that is an object, or an empty one."""
-    found: Json = value.get(name) or {}
-    return found
+    found = value.get(name)
+    return cast("Json", found) if isinstance(found, dict) else {}
 
 
 def search_of(params: Json) -> str:

@@ -223,7 +223,7 @@ def _cursor_read(reading: Callable[[str], str]) -> type[Fault]:
 
 
 cursor_empty_ignored = _cursor_ignored(lambda cursor: cursor == "")
-cursor_unreadable_ignored = _cursor_ignored(lambda cursor: " " in cursor)
+cursor_unreadable_ignored = _cursor_ignored(lambda cursor: cursor.count(" ") > 1)
 # As of a server of which earlier clients know the offsets.
 cursor_number_obeyed = _cursor_ignored(lambda cursor: cursor == "10")
 cursor_forged_is_internal = _cursor_internal(lambda cursor: cursor == "null")
