@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
 
 from .client_faults_of_paging import score_of
 from .client_library import Client, Federation
 from .miniature_transports import Json, SilentError, TransportError
-
-PAUSE: Final = 0.5
 
 
 class SearchingServersOnly(Federation):
@@ -19,24 +16,21 @@ class SearchingServersOnly(Federation):
 
 
 class AsksUntilItHasEnough(Federation):
+    pause = 0.0
+
     def ask_each(
         self, names: list[str], ask: Callable[[str], None], answers: dict[str, list[Json]], limit: int
     ) -> None:
         for name in names:
             if sum(map(len, answers.values())) < limit:
                 super().ask_each([name], ask, answers, limit)
+                time.sleep(0 if name in answers else self.pause)
 
 
-class NextServerAfterAPause(Federation):
+class NextServerAfterAPause(AsksUntilItHasEnough):
     """Where a server failed, it waits a moment before it asks the next one."""
 
-    def ask_each(
-        self, names: list[str], ask: Callable[[str], None], answers: dict[str, list[Json]], limit: int
-    ) -> None:
-        for name in names:
-            if sum(map(len, answers.values())) < limit:
-                super().ask_each([name], ask, answers, limit)
-                time.sleep(0 if name in answers else PAUSE)
+    pause = 0.5
 
 
 class MergedByScore(Federation):
