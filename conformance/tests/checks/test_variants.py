@@ -154,8 +154,9 @@ async def test_what_varies_by_chance_or_with_time_reveals_nothing(fault: str, ta
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 
 
-async def test_neither_do_digits_in_cursors_of_all_printable_characters(target: Command, judge: Judge):
-    argv, callers = target("miniature", "--fault", "cursors-of-printable-characters", "--http"), frozenset({"callers"})
+@pytest.mark.parametrize("fault", ["cursors-of-printable-characters", "cursors-long"])
+async def test_neither_do_digits_in_cursors_that_are_random_or_long(fault: str, target: Command, judge: Judge):
+    argv, callers = target("miniature", "--fault", fault, "--http"), frozenset({"callers"})
     run = await judge("hidden-tools-inert", http_argv=argv, era=MODERN, fixture_features=callers)
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 

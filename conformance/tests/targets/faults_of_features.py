@@ -691,6 +691,17 @@ class CursorsOfPrintableCharacters(_CursorsReplaced):
         return {**result, "nextCursor": cursor}
 
 
+class CursorsLong(_CursorsReplaced):
+    """Issues cursors of more than 100,000 hexadecimal digits, as any server may."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        if (genuine := result.get("nextCursor")) is None:
+            return result
+        cursor = genuine.encode().hex().zfill(100_000)
+        self.genuine[cursor] = genuine
+        return {**result, "nextCursor": cursor}
+
+
 class CursorsCountHiddenTools(_CursorsReplaced):
     """Has in its cursors, where anybody can read it, how far it is in the whole catalog."""
 

@@ -66,8 +66,11 @@ _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 _IN_FLIGHT: Final = 3
 _FEW: Final = 2
 """The limit of a search for words of content in several pages."""
-_RANDOM: Final = re.compile(r"(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
-"""Probably base64 of random bytes, such as a MAC, in which digits may be between separators by chance."""
+_RANDOM: Final = re.compile(r"(?<![\w+/=-])(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
+"""Probably base64 of random bytes, such as a MAC, in which digits may be between separators by chance.
+
+The lookbehind keeps matching linear in the length of a cursor.
+"""
 _LEGIBLE: Final = 8
 """Minimum length of a part of a cursor that is decoded. Shorter ones may be valid UTF-8 by chance."""
 _SEALED: Final = "testament"
