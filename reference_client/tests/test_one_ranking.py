@@ -14,10 +14,8 @@ from mcp import Client, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.types import EXTENSION_ID
 from tools_search_client import (
-    Configuration,
     Conversation,
     Federation,
-    FederationSource,
     FoundTool,
     Reply,
     ToolCall,
@@ -91,11 +89,8 @@ async def by_the_client(servers: Federation, asked: list[str]) -> dict[str, list
     return {query: list((await servers.search(query, limit=LIMIT, deadline=60)).tools) for query in asked}
 
 
-async def by_a_conversation(
-    servers: Federation, configuration: Configuration, asked: list[str]
-) -> dict[str, list[str]]:
-    discovery = ToolDiscovery(enabled=True, defer_all=True, max_search_results=LIMIT)
-    conversation = Conversation(FederationSource(servers, configuration, deadline=60), discovery)
+async def by_a_conversation(servers: Federation, asked: list[str]) -> dict[str, list[str]]:
+    conversation = Conversation(servers, ToolDiscovery(enabled=True, defer_all=True, max_search_results=LIMIT))
     await conversation.begin_turn()
     found: dict[str, list[str]] = {}
     for query in asked:
@@ -116,7 +111,7 @@ async def test_a_gateway_and_a_client_find_the_same_tools_in_the_same_order(tool
             found_there = await by_the_client(servers, asked)
         async with open_federation(direct) as servers:
             found_here = await by_the_client(servers, asked)
-            in_conversation = await by_a_conversation(servers, direct, asked)
+            in_conversation = await by_a_conversation(servers, asked)
     # What a gateway calls a tool is what the client calls it that asks the servers itself.
     through_gateway = {query: [item.tool.name for item in found] for query, found in found_there.items()}
     by_client = {query: [tool.name for tool in found] for query, found in found_here.items()}

@@ -19,7 +19,6 @@ from tools_search_client import (
     Configuration,
     Conversation,
     FederationOptions,
-    FederationSource,
     FoundTool,
     ListedSource,
     LocalError,
@@ -229,7 +228,7 @@ async def test_a_conversation_over_servers_re_ranks_as_its_federation_does_and_o
         async with open_federation(
             configuration, FederationOptions(reranking=Reranking(backwards, pool=6))
         ) as federation:
-            conversation = Conversation(FederationSource(federation, configuration), configuration.tool_discovery)
+            conversation = Conversation(federation)
             await conversation.begin_turn()
             reply = await conversation.take(ToolCall("search_tools", {"query": "make a thing"}))
     assert isinstance(reply, Reply)

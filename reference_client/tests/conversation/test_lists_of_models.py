@@ -16,7 +16,6 @@ from mcp_types import Tool
 from tools_search_client import (
     Configuration,
     Conversation,
-    FederationSource,
     Forward,
     ListedSource,
     Reply,
@@ -72,7 +71,7 @@ async def test_a_model_never_meets_a_tool_that_is_for_apps_alone(
     configuration = Configuration((ServerEntry("shop", shop, defer_loading=True, delegate="turn"),), discovery)
     with anyio.fail_after(60):
         async with open_federation(configuration) as federation:
-            conversation = Conversation(FederationSource(federation, configuration), discovery)
+            conversation = Conversation(federation)
             begun = await conversation.begin_turn("refresh the view of the cart")
             assert not begun.failed
             said: list[Any] = [begun.loaded, conversation.manifest]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import sys
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -97,13 +98,11 @@ def talk_to() -> Open:
         **discovery: Any,
     ) -> AsyncGenerator[Session]:
         stated: dict[str, Any] = {"enabled": True, "defer_all": True, **discovery}
-        chosen = ToolDiscovery(**stated)
-        configuration = Configuration(entries, chosen)
+        configuration = Configuration(entries, ToolDiscovery(**stated))
         with anyio.fail_after(30):
-            options = FederationOptions(connection=ConnectionOptions(observer=meter))
+            options = FederationOptions(connection=ConnectionOptions(observer=meter), deadline=deadline)
             async with open_federation(configuration, options) as federation:
-                source = FederationSource(federation, configuration, deadline=deadline)
-                yield Session(federation, Conversation(source, chosen, delegate=delegate))
+                yield Session(federation, Conversation(federation, delegate=delegate))
 
     return opened
 
@@ -235,6 +234,19 @@ async def test_a_conversation_over_a_federation_has_what_its_configuration_state
             assert found.loaded == ("plain__add_numbers",)
 
 
+async def test_a_conversation_may_list_what_its_federation_searches_and_the_other_way_around(liar: Any):
+    listing, searching = ToolDiscovery(), ToolDiscovery(enabled=True, defer_all=True)
+    with anyio.fail_after(30):
+        for configured, chosen, is_listed in ((searching, listing, True), (listing, searching, False)):
+            server = liar()
+            async with open_federation(Configuration((ServerEntry("one", server.target),), configured)) as federation:
+                conversation = Conversation(federation, chosen)
+                await conversation.begin_turn()
+                offered = [tool.name for tool in conversation.offer().tools]
+            assert ("one__make_alpha" in offered, "search_tools" in offered) == (is_listed, not is_listed)
+            assert bool(server.asked("tools/list")) == is_listed
+
+
 async def test_a_toolset_that_names_tools_of_a_searched_server_needs_no_listing(talk_to: Open, liar: Any):
     server = liar()
     named = Toolset("few", {"one": Rule(frozenset({"make_alpha", "make_alpah"}), excludes=False)})
@@ -336,9 +348,10 @@ async def test_a_server_whose_list_takes_too_long_is_searched_instead(liar: Any)
     slow = liar("list-hangs")
     configuration = Configuration((ServerEntry("slow", slow.target),), ToolDiscovery(enabled=True))
     with anyio.fail_after(30):
-        async with open_federation(configuration) as federation:
-            await federation.search("alpha")  # which connects, so that the deadline is that of the list alone
-            state = Conversation(FederationSource(federation, configuration, deadline=1), configuration.tool_discovery)
+        async with open_federation(configuration, FederationOptions(deadline=1)) as federation:
+            # It connects, so that the deadline is that of the list alone.
+            await federation.search("alpha", deadline=math.inf)
+            state = Conversation(federation)
             assert (await state.begin_turn()).failed == {}
             reply = await state.take(ToolCall("search_tools", {"query": "alpha"}))
     assert isinstance(reply, Reply)
@@ -381,7 +394,7 @@ async def test_names_are_looked_up_at_the_same_time(talk_to: Open, liar: Any):
     configuration = Configuration((ServerEntry("one", liar().target),), ToolDiscovery(enabled=True, defer_all=True))
     with anyio.fail_after(30):
         async with open_federation(configuration) as federation:
-            state = Conversation(Patient(federation, configuration), configuration.tool_discovery)
+            state = Conversation(Patient(federation))
             await state.begin_turn()
             reply = await state.take(ToolCall("search_tools", {"tool_names": ["make_beta", "make_alpha"]}))
     assert isinstance(reply, Reply)

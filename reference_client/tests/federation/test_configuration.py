@@ -383,7 +383,7 @@ async def test_an_argument_that_is_taken_for_another_is_refused_with_what_to_pas
             ("a `Federation` (see `open_federation`)", lambda: Conversation(wrong)),
             ("a `ToolDiscovery`", lambda: Conversation(federation, wrong)),
             ("a `Federation`: see `open_federation`", lambda: FederationSource(wrong)),
-            ("a `Configuration`", lambda: FederationSource(federation, wrong)),
+            ("a `ToolDiscovery`", lambda: FederationSource(federation, wrong)),
             ("a `Conversation`", lambda: ChatCompletions(wrong, "a-model")),
             ("an address, or the `HttpTarget`", lambda: OAuth().sign_in(wrong, wrong)),
             ("an address, or the `HttpTarget`", lambda: OAuth().sign_out(wrong)),
@@ -503,7 +503,7 @@ async def test_every_time_that_a_host_states_is_a_number_of_seconds_above_0(wron
             "call_seconds": lambda: federation.add(replace(entry, name="b", call_seconds=wrong)),
         }
         mistaken["deadline"] = lambda: FederationOptions(deadline=wrong)
-        for name, attempt in [*mistaken.items(), ("deadline", lambda: FederationSource(federation, deadline=wrong))]:
+        for name, attempt in mistaken.items():
             with pytest.raises(LocalError, match=f"`{name}` is .*, but must be a number of seconds above 0"):
                 await made(attempt)
 

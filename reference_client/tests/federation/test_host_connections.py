@@ -30,7 +30,6 @@ from tools_search_client import (
     DiscoveryOptions,
     Failure,
     FederationOptions,
-    FederationSource,
     Forward,
     HostError,
     OwnConnection,
@@ -226,10 +225,10 @@ async def test_a_conversation_loads_tools_of_both_kinds_of_connections(plain_ser
     with anyio.fail_after(30):
         async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
             own = ConnectedServer("own", connection=client, defer_loading=True)
-            discovery = ToolDiscovery(enabled=True)
-            configuration = Configuration((own, ServerEntry("plain", plain_server, defer_loading=True)), discovery)
-            async with open_federation(configuration) as federation:
-                conversation = Conversation(FederationSource(federation, configuration, deadline=math.inf), discovery)
+            entries = (own, ServerEntry("plain", plain_server, defer_loading=True))
+            configuration = Configuration(entries, ToolDiscovery(enabled=True))
+            async with open_federation(configuration, FederationOptions(deadline=math.inf)) as federation:
+                conversation = Conversation(federation)
                 await conversation.begin_turn("hello")
                 found = await conversation.take(ToolCall("search_tools", {"query": "weather forecast in a city"}))
                 assert isinstance(found, Reply)

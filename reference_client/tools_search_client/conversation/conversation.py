@@ -104,12 +104,11 @@ class Conversation:
         count_tokens: Callable[[str], int] = estimate_tokens,
     ) -> None:
         if isinstance(source, Federation):
-            source = FederationSource(source)
+            source = FederationSource(source, discovery)
         if isinstance(source, FederationSource):
-            stated = source.configuration
             ranker = ranker or (source.federation.ranker if discovery is None else None)
-            discovery = discovery or stated.tool_discovery
-            tool_sets = stated.tool_sets if tool_sets is None else tool_sets
+            discovery = discovery or source.discovery
+            tool_sets = source.federation.configuration.tool_sets if tool_sets is None else tool_sets
             reranking = reranking or source.federation.reranking
         if not callable(getattr(source, "survey", None)):
             require_kind("source", source, instead="a `Federation` (see `open_federation`) or a `ToolSource`")

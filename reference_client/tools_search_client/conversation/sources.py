@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from types import NoneType
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -20,9 +21,8 @@ from tools_search_client.errors import (
     refuse_single_name,
     require_kind,
     require_kinds,
-    require_seconds,
 )
-from tools_search_client.federation.configuration import Configuration
+from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import Federation
 from tools_search_client.federation.merging import listed_among_servers, named_among_servers
@@ -107,38 +107,21 @@ class FederationSource:
 
     Args:
         federation: The servers.
-        configuration: How to offer them; defaults to the federation's current configuration in each turn.
-        deadline: How many seconds to wait for the slowest server; defaults to the federation's deadline.
+        discovery: Which of them to list; defaults to the federation's configuration.
     """
 
-    def __init__(
-        self,
-        federation: Federation,
-        configuration: Configuration | None = None,
-        *,
-        deadline: float | None = None,
-    ) -> None:
+    def __init__(self, federation: Federation, discovery: ToolDiscovery | None = None) -> None:
         require_kind("federation", federation, Federation, instead="a `Federation`: see `open_federation`")
-        if deadline is not None:
-            require_seconds("deadline", deadline)
-        if configuration is not None:
-            require_kind("configuration", configuration, Configuration, instead="a `Configuration`")
+        require_kind("discovery", discovery, ToolDiscovery, NoneType, instead="a `ToolDiscovery`")
         self.federation: Final = federation
-        self._own = configuration
-        self._discovery = self.configuration.tool_discovery
-        self._deadline = deadline
+        self.discovery: Final = discovery or federation.configuration.tool_discovery
         self._groups: dict[str, dict[str, None]] = {}
         self._surveyed: dict[str, SupervisedServer | HostConnection] = {}
         """The servers of the last survey. One that was removed meanwhile and added again is another server."""
 
-    @property
-    def configuration(self) -> Configuration:
-        """The current configuration."""
-        return self._own or self.federation.configuration
-
     async def survey(self, toolset: Toolset, /) -> Catalog:
         """Return the offers of the servers that the toolset shows; the others are not even connected."""
-        entries = {entry.name: entry for entry in self.configuration.servers}
+        entries = {entry.name: entry for entry in self.federation.configuration.servers}
         rules = {name: rule for name in entries if (rule := toolset.rule(name)) is not None}
 
         def shown(name: str, listed: Iterable[Tool]) -> Found:
@@ -170,11 +153,11 @@ class FederationSource:
             return None if rules[name].excludes else "tools/search"
 
         question = Question(
-            ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method, partly=shown
+            ask, subject=lambda name: ("survey", self.discovery, rules[name]), method=method, partly=shown
         )
         present = self._present(rules)
         surveyed = {name: self.federation.supervised[name] for name in present}
-        answers = await self.federation.survey(question, servers=present, deadline=self._deadline)
+        answers = await self.federation.survey(question, servers=present)
         self._surveyed = surveyed
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
@@ -190,9 +173,7 @@ class FederationSource:
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers concurrently and return the results, fused by rank."""
         # Do not re-rank yet: the conversation re-ranks these together with its other results.
-        found = await self.federation.search(
-            query, limit=limit, servers=self._present(servers), deadline=self._deadline, reranks=False
-        )
+        found = await self.federation.search(query, limit=limit, servers=self._present(servers), reranks=False)
         for tool in found.tools:
             groups = self._groups.setdefault(tool.server, {})
             if tool.hit.group and len(tool.hit.group) <= MAX_NAME_LENGTH and len(groups) < _MAX_TOPICS:
@@ -204,13 +185,13 @@ class FederationSource:
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
-        listing = await self.federation.list(servers=self._present([server]), deadline=self._deadline)
+        listing = await self.federation.list(servers=self._present([server]))
         return SourceAnswer(listing.tools, failed=listing.failed)
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool with this name, which the draft requires them to find."""
         try:
-            found = await self.federation.find(name, servers=self._present(servers), deadline=self._deadline)
+            found = await self.federation.find(name, servers=self._present(servers))
             return SourceAnswer((found,))
         except AmbiguousToolError as several:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
@@ -223,7 +204,7 @@ class FederationSource:
         return [name for name in servers if name in self.federation.supervised]
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
-        discovery, settings = self._discovery, tools.settings
+        discovery, settings = self.discovery, tools.settings
         if tools.mode == "list" or not discovery.enabled:
             return True
         if discovery.auto:
@@ -234,9 +215,7 @@ class FederationSource:
         offer = ServerOffer(entry.name, (), entry.defer_loading, entry.delegate)
         is_late = answer.failure is not None and answer.failure.kind == "timeout"
         # If only the list is late, the server can still be searched.
-        is_slow_list = (
-            is_late and self._discovery.enabled and answer.tools is not None and answer.tools.mode == "search"
-        )
+        is_slow_list = is_late and self.discovery.enabled and answer.tools is not None and answer.tools.mode == "search"
         if answer.tools is None or (answer.value is None and not is_slow_list):
             return replace(offer, failure=answer.failure)
         info, settings = answer.tools.info, answer.tools.settings
