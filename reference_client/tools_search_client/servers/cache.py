@@ -8,7 +8,7 @@ to.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from time import monotonic
 from typing import Final, Generic, Literal, TypeVar
 
@@ -23,21 +23,17 @@ Value = TypeVar("Value")
 class ExpiringCache(Generic[Value]):
     """A bounded map with expiring entries that evicts the least recently used entry first."""
 
-    def __init__(self, *, capacity: int = 256, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._clock = clock
         self._entries: OrderedDict[tuple[Hashable, str | None], tuple[Value, float]] = OrderedDict()
 
     def get(self, key: Hashable, *, partition: str = "") -> Value | None:
         """Return the unexpired answer for `key` that this authorization is allowed to see, or `None`."""
         for slot in ((key, partition), (key, None)):
             value, expires = self._entries.get(slot, (None, 0.0))
-            if value is None:
-                continue
-            if expires > self._clock():
+            if value is not None and expires > monotonic():
                 self._entries.move_to_end(slot)
                 return value
-            del self._entries[slot]
         return None
 
     def put(self, key: Hashable, value: Value, *, ttl_seconds: float, scope: CacheScope, partition: str = "") -> None:
@@ -48,7 +44,7 @@ class ExpiringCache(Generic[Value]):
         if ttl_seconds <= 0:
             return
         slot = (key, partition if scope == "private" else None)
-        self._entries[slot] = (value, self._clock() + min(ttl_seconds, MAX_TTL_SECONDS))
+        self._entries[slot] = (value, monotonic() + min(ttl_seconds, MAX_TTL_SECONDS))
         self._entries.move_to_end(slot)
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)

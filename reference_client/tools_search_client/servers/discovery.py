@@ -70,9 +70,9 @@ _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
 class _Kept:
     """The cached state of a list. It is replaced when the list changes, so late answers go into the old one."""
 
-    answers: ExpiringCache[Answered] = field(default_factory=lambda: ExpiringCache[Answered](capacity=_MAX_KEPT))
+    answers: ExpiringCache[Answered] = field(default_factory=lambda: ExpiringCache[Answered](_MAX_KEPT))
     """Search answers by query and limit."""
-    listings: ExpiringCache[Listing[Any]] = field(default_factory=lambda: ExpiringCache[Listing[Any]](capacity=1))
+    listings: ExpiringCache[Listing[Any]] = field(default_factory=lambda: ExpiringCache[Listing[Any]](1))
     left_out: int = 0
     fault: _SearchError | None = None
     """Why the last search failed."""
