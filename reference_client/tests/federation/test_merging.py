@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
+from tools_search_client.federation import merging
 from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers, tools_index
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
@@ -107,24 +108,27 @@ def tools(catalog: dict[str, list[str]]) -> list[Tool]:
 def test_it_answers_as_if_it_had_seen_nothing_before(
     ranker: Ranker, catalogs: list[dict[str, list[str]]], most_kept: int
 ):
-    remembering = RememberingRanker(ranker, most_kept=most_kept)
-    for catalog in map(tools, catalogs):
-        for query in ("mail", "read the forecast", "wether"):
-            fresh = ranker(catalog)
-            assert list(remembering(catalog).search(query)) == list(fresh.search(query))
-            assert list(remembering(catalog).search(query, visible=["a", "x"])) == list(
-                fresh.search(query, visible={"a", "x"} & {tool.name for tool in catalog})
-            )
+    remembering = RememberingRanker(ranker)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "_MAX_REMEMBERED", most_kept)
+        for catalog in map(tools, catalogs):
+            for query in ("mail", "read the forecast", "wether"):
+                fresh = ranker(catalog)
+                assert list(remembering(catalog).search(query)) == list(fresh.search(query))
+                assert list(remembering(catalog).search(query, visible=["a", "x"])) == list(
+                    fresh.search(query, visible={"a", "x"} & {tool.name for tool in catalog})
+                )
 
 
-def test_what_it_has_seen_is_not_read_again():
+def test_what_it_has_seen_is_not_read_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(merging, "_MAX_REMEMBERED", 5)
     read: list[int] = []
 
     def counting(catalog: Sequence[Tool]) -> FieldedIndex:
         read.append(len(catalog))
         return FieldedRanker()(catalog)
 
-    remembering = RememberingRanker(counting, most_kept=5)
+    remembering = RememberingRanker(counting)
     for catalog in ({"a": ["read"], "b": ["mail"]}, {"b": ["mail"], "c": ["chart"]}, {"a": ["read"]}):
         remembering(tools(catalog))
     assert read == [2]

@@ -8,11 +8,10 @@ import pytest
 from mcp_ext_tools_search.client.listing import ListedPage
 from mcp_types import ListToolsResult, Tool
 from tools_search_client.errors import InvalidServerResultError
+from tools_search_client.servers import listing as servers_listing
 from tools_search_client.servers.listing import FetchPage, list_everything
 
 pytestmark = pytest.mark.anyio
-
-MAX_PAGES = 10
 
 
 def page(*names: str, after: str | None = None, description: str = "d", **members: object) -> ListedPage:
@@ -65,11 +64,12 @@ async def test_a_listing_without_end_is_cut_off(per_page: int):
         return page(*(f"t{count}-{n}" for n in range(per_page)), after=f"p{count}")
 
     with pytest.raises(InvalidServerResultError, match="no end"):
-        await list_everything(fetch, max_pages=MAX_PAGES, max_items=50)
-    assert count <= MAX_PAGES
+        await list_everything(fetch, max_items=50)
+    assert count == (1000 if per_page == 0 else 9)
 
 
-async def test_a_listing_whose_pages_are_too_large_together_is_cut_off():
+async def test_a_listing_whose_pages_are_too_large_together_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(servers_listing, "MAX_LIST_BYTES", 4 * 2**20)
     count = 0
 
     async def fetch(cursor: str | None) -> ListedPage:
@@ -79,7 +79,7 @@ async def test_a_listing_whose_pages_are_too_large_together_is_cut_off():
 
     items = dict[str, Any]()
     with pytest.raises(InvalidServerResultError, match="tools/list has more than 4 MiB"):
-        await list_everything(fetch, max_bytes=4 * 2**20, items=items)
+        await list_everything(fetch, items=items)
     assert (count, items) == (4, {})
 
 

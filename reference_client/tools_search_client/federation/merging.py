@@ -40,6 +40,7 @@ Candidate = TypeVar("Candidate", bound=FoundItem[Any])
 
 _OF_A_SEARCH: Final = ("score", "matched")
 
+_MAX_REMEMBERED: Final = 4_096
 _MAX_REMEMBERED_BYTES: Final = 16_384
 
 
@@ -167,14 +168,13 @@ def is_large(tool: Tool) -> bool:
 class RememberingRanker:
     """A `Ranker` that gives the same results as another one, but costs less for tools it has already indexed.
 
-    One index holds up to `most_kept` tools seen so far, except large ones. Tools that are not asked for are made
+    One index holds up to `_MAX_REMEMBERED` tools seen so far, except large ones. Tools that are not asked for are made
     invisible, which by the contract of an index changes no hit and no order. If the other ranker's indexes cannot be
     updated, nothing is saved.
     """
 
-    def __init__(self, ranker: Ranker, *, most_kept: int = 4_096) -> None:
+    def __init__(self, ranker: Ranker) -> None:
         self._ranker = ranker
-        self._most_kept = most_kept
         self._seen: dict[str, Tool] = {}
         self._index: ToolIndex | None = None
 
@@ -183,7 +183,7 @@ class RememberingRanker:
         new = [tool for tool in tools if self._seen.get(tool.name) != tool]
         if any(map(is_large, new)):
             return self._ranker(tools)
-        if not isinstance(self._index, UpdatableIndex) or len(self._seen) + len(new) > self._most_kept:
+        if not isinstance(self._index, UpdatableIndex) or len(self._seen) + len(new) > _MAX_REMEMBERED:
             self._seen = {tool.name: tool for tool in tools}
             self._index = self._ranker(tools)
         elif new:

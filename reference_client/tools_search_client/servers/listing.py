@@ -61,9 +61,7 @@ class Listing(Generic[Item]):
 async def list_everything(
     fetch: FetchPage,
     *,
-    max_pages: int = _MAX_PAGES,
     max_items: int = 100_000,
-    max_bytes: int = MAX_LIST_BYTES,
     primitive: Primitive[Any] = TOOLS,
     items: dict[str, Any] | None = None,
 ) -> Listing[Any]:
@@ -75,9 +73,7 @@ async def list_everything(
 
     Args:
         fetch: Requests a page.
-        max_pages: The limit on pages.
         max_items: The limit on items.
-        max_bytes: The limit on the pages' size as JSON, without what is left out of them.
         primitive: The kind of item.
         items: Gets the items by key, page by page, so that the caller has them if a later page fails; none of a list
             that has no end.
@@ -100,12 +96,12 @@ async def list_everything(
         if result.next_cursor is not None and (count := len(items)) > max_items:
             items.clear()
             raise InvalidServerResultError(f"{primitive.list_method} has no end after {count} {primitive.member}")
-        if result.next_cursor is not None and (size := size + size_of(result)) > max_bytes:
+        if result.next_cursor is not None and (size := size + size_of(result)) > MAX_LIST_BYTES:
             items.clear()
-            raise InvalidServerResultError(f"{primitive.list_method} has more than {mebibytes(max_bytes)}")
+            raise InvalidServerResultError(f"{primitive.list_method} has more than {mebibytes(MAX_LIST_BYTES)}")
         return result.next_cursor
 
-    if problem := await follow_cursors(read_page, max_pages):
+    if problem := await follow_cursors(read_page, _MAX_PAGES):
         items.clear()
         raise InvalidServerResultError(f"{primitive.list_method} {problem}")
     results = [page.result for page in pages]

@@ -17,6 +17,7 @@ from mcp_ext_search_primitives.client import search_prompts, search_resource_tem
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.ranking import Hit
 from tools_search_server.access.principals import HTTP_CALLER, Principal, token_hash
+from tools_search_server.gateway import search_outcomes
 from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.programs.cli import command
 
@@ -84,9 +85,10 @@ async def test_status_counts_searches_of_other_lists_apart_and_shows_their_queri
     assert any(word in json.dumps(health) for word in ("zebra", "giraffe", "okapi")) == keeps_queries
 
 
-def test_a_call_by_another_caller_or_too_late_is_none_of_the_search() -> None:
+def test_a_call_by_another_caller_or_too_late_is_none_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    outcomes = SearchOutcomes(keeps_queries=True, clock=lambda: now)
+    monkeypatch.setattr(search_outcomes, "monotonic", lambda: now)
+    outcomes = SearchOutcomes(keeps_queries=True)
     hits = [Hit(f"tool{number:02}", 1.0) for number in range(30)]
     outcomes.note_search("many", hits)
     someone = HTTP_CALLER.set(Principal("ada", token_hash("token")))

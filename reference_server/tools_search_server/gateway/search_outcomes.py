@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -57,8 +57,6 @@ class SearchOutcomes:
     others: Sequence[str] = ()
     """The other lists that can be searched, by the name of their member."""
 
-    clock: Callable[[], float] = monotonic
-
     def __post_init__(self) -> None:
         self._since = datetime.now(UTC)
         self._counts = Counter[tuple[str | None, str, Outcome]]()
@@ -75,7 +73,7 @@ class SearchOutcomes:
         names = frozenset(first_names(hits, _COUNTED_HITS))
         # Not even in memory, unless the operator wants queries to be kept.
         query = query[:_MAX_QUERY_CHARS] if self.keeps_queries else ""
-        self._open.append(_Search(caller_name(), query, names, self.clock() + _SECONDS))
+        self._open.append(_Search(caller_name(), query, names, monotonic() + _SECONDS))
         if len(self._open) > _MAX_OPEN:
             self._close_oldest()
 
@@ -131,7 +129,7 @@ class SearchOutcomes:
         return document
 
     def _close_old(self) -> None:
-        while self._open and self._open[0].until <= self.clock():
+        while self._open and self._open[0].until <= monotonic():
             self._close_oldest()
 
     def _close_oldest(self) -> None:
