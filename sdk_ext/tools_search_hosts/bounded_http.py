@@ -13,8 +13,8 @@ import re
 import ssl
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count
@@ -92,7 +92,6 @@ _SMALL_BYTES: Final = 32
 
 _MAX_LINES: Final = 500_000
 _GZIP: Final = zlib.MAX_WBITS | 16
-_LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
 _KEY: Final = "placeholder:"
 
@@ -117,7 +116,7 @@ async def http_streams(
         bounded: Limits what is read.
         isolates: Returns whether a failed exchange fails only its own request.
         connect_seconds: How long connecting and sending can take.
-        read_seconds: How long the server can be silent during a request.
+        read_seconds: How long the server can be silent during a request; on the old HTTP+SSE transport, at any time.
         auth: Authorizes each request.
         on_refusal: Called with each response whose status is an error.
     """
@@ -131,38 +130,29 @@ async def http_streams(
         if response.request.method == "POST":
             ended.http_status = response.status_code if response.is_error else None
 
-    def make_client(
-        make: Callable[..., httpx2.AsyncClient],
-        headers: Mapping[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> httpx2.AsyncClient:
-        return make(
-            headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
-            timeout=timeout,
-            auth=auth,
-            # Any number of connections, since each call and subscription has its own: one must not wait for another.
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS),
-            event_hooks={"request": [limit_session_end], "response": [note_status, guard]},
-            verify=certificates(),
-        )
+    options: dict[str, Any] = {
+        "headers": {"Accept-Encoding": ACCEPTED_ENCODING, **target.headers},
+        "timeout": httpx2.Timeout(connect_seconds, read=read_seconds),
+        "auth": auth,
+        # Any number of connections, since each call and subscription has its own: one must not wait for another.
+        "limits": httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+        "event_hooks": {"request": [_limit_session_end], "response": [note_status, guard]},
+        "verify": certificates(),
+    }
 
     def received(item: SessionMessage | Exception) -> SessionMessage | Exception:
         ended.heard = anyio.current_time()
+        if not isinstance(item, SessionMessage):
+            return item
         ended.has_spoken = True
-        return bounded.exchange(item) if isinstance(item, SessionMessage) else item
+        return bounded.exchange(item)
 
     async with AsyncExitStack() as stack:
         if is_sse:
-            sse = IsolatingSse(isolates, bounded.explain)
-            factory = partial(make_client, partial(_SseClient, sse))
-            transport = sse.over(
-                sse_client(target.url, dict(target.headers), connect_seconds, read_seconds, factory, auth)
-            )
+            sse = _IsolatingSseClient(isolates, bounded.explain, **options)
+            transport = sse.streams(target.url)
         else:
-            timeout = httpx2.Timeout(connect_seconds, read=read_seconds)
-            client = make_client(partial(IsolatingClient, isolates), target.headers, timeout, auth)
-            await stack.enter_async_context(client)
+            client = await stack.enter_async_context(_IsolatingClient(isolates, **options))
             transport = streamable_http_client(target.url, http_client=client)
         incoming, outgoing = await stack.enter_async_context(transport)
         yield ConvertedStream(incoming, received, on_end=ended.set), ConvertedStream(outgoing, bounded.sent)
@@ -174,7 +164,7 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def limit_session_end(request: httpx2.Request) -> None:
+async def _limit_session_end(request: httpx2.Request) -> None:
     """Limit the time of the request that ends a session; a `request` hook for the transport's HTTP client.
 
     The transport awaits that request when a connection closes. With the time limit of calls, a hanging server would
@@ -184,7 +174,7 @@ async def limit_session_end(request: httpx2.Request) -> None:
         request.extensions["timeout"] = httpx2.Timeout(_SESSION_END_SECONDS).as_dict()
 
 
-class IsolatingClient(httpx2.AsyncClient):
+class _IsolatingClient(httpx2.AsyncClient):
     """An HTTP client that treats an exchange broken off before the response as one broken off just after it began.
 
     The former ends the SDK's transport and all other requests on the connection; the latter fails one request.
@@ -206,23 +196,28 @@ class IsolatingClient(httpx2.AsyncClient):
             return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, request=request)
 
 
-class IsolatingSse:
-    """Sends messages on the old HTTP+SSE transport, where one that cannot be delivered fails only its own request.
+class _IsolatingSseClient(httpx2.AsyncClient):
+    """An HTTP client for the old HTTP+SSE transport, where a message that cannot be delivered fails only itself.
 
     The SDK's transport waits for the HTTP response before it sends the next message, and sends none after a failure.
     Some servers respond to a request only once its answer is in the event stream.
     """
 
     def __init__(
-        self, isolates: Callable[[Exception], bool], explain: Callable[[httpx2.Response], ErrorData | None]
+        self,
+        isolates: Callable[[Exception], bool],
+        explain: Callable[[httpx2.Response], ErrorData | None],
+        **options: Any,
     ) -> None:
-        """Take the functions that `IsolatingClient` and `BoundedHttp` take."""
+        """Take the functions that `_IsolatingClient` and `BoundedHttp` take."""
+        super().__init__(**options)
         self._isolates = isolates
         self._explain = explain
 
     @asynccontextmanager
-    async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-        """Open a transport that uses an `_SseClient` of this object, and yield its two streams."""
+    async def streams(self, url: str) -> AsyncGenerator[Any]:
+        """Open the SDK's transport on this client, and yield its two streams."""
+        transport = sse_client(url, httpx_client_factory=lambda headers=None, timeout=None, auth=None: self)
         async with transport as (received, outgoing):
             # The server's messages, and answers in place of those to messages that could not be delivered.
             self._failures, incoming = anyio.create_memory_object_stream[Any]()
@@ -233,30 +228,23 @@ class IsolatingSse:
                 finally:
                     self._tasks.cancel_scope.cancel()
 
-    async def post(self, send: Callable[[httpx2.Request], Awaitable[httpx2.Response]], request: httpx2.Request) -> None:
-        """Deliver a message. Return at once for a request, because its answer arrives as an event.
-
-        Wait for other messages, so that the next one does not overtake them, unless that takes too long.
-        """
-        # In the background, so that a server that responds late does not delay the next message.
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request like any client, but a message in the background: its answer arrives as an event."""
+        if request.method != "POST":
+            return await super().send(request, **options)
         delivered = anyio.Event()
         asked = _request_id(request)
-        self._tasks.start_soon(self._deliver, send, request, asked, delivered)
-        if asked is None:
+        self._tasks.start_soon(self._deliver, request, asked, delivered)
+        if asked is None:  # so that the next message does not overtake it
             with anyio.move_on_after(_IN_ORDER_SECONDS):
                 await delivered.wait()
+        return httpx2.Response(202, request=request)
 
-    async def _deliver(
-        self,
-        send: Callable[[httpx2.Request], Awaitable[httpx2.Response]],
-        request: httpx2.Request,
-        asked: RequestId | None,
-        delivered: anyio.Event,
-    ) -> None:
+    async def _deliver(self, request: httpx2.Request, asked: RequestId | None, delivered: anyio.Event) -> None:
         try:
-            response = await send(request)
+            response = await super().send(request, follow_redirects=False)
             if (redirected := _same_message_to_same_origin(response)) is not None:
-                response = await send(redirected)
+                response = await super().send(redirected, follow_redirects=False)
             response.raise_for_status()
         except httpx2.ReadTimeout:
             return  # the answer arrives as an event, and can take longer than any response
@@ -276,19 +264,6 @@ class IsolatingSse:
             return ErrorData(code=CONNECTION_CLOSED, message="SSE stream ended without a response")
         # The session is in the address to which messages are sent.
         return self._explain(error.response) or refusal(error.response.status_code, None, has_session=True)
-
-
-class _SseClient(httpx2.AsyncClient):
-    def __init__(self, messages: IsolatingSse, **options: Any) -> None:
-        super().__init__(**options)
-        self._messages = messages
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        if request.method != "POST":
-            return await super().send(request, **options)
-        await self._messages.post(partial(super().send, follow_redirects=False), request)
-        # The transport sends the next message after this response. The server's own can come later.
-        return httpx2.Response(202, request=request)
 
 
 async def _pass_on(received: Any, incoming: Any) -> None:
@@ -320,7 +295,7 @@ class BoundedHttp:
     """Called with what is wrong with each unreadable message."""
 
     explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None
-    """Returns the error that a response's status and headers mean, or `None` if its body counts."""
+    """Returns the error that a refusal's status and headers mean, or `None` if its body counts."""
 
     def __post_init__(self) -> None:
         self._held: OrderedDict[str, tuple[JSONRPCMessage, int]] = OrderedDict()
@@ -349,10 +324,7 @@ class BoundedHttp:
         body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
         if asked is not None and response.is_error:
             response.headers["content-type"] = "application/json"  # so that the transport reads it
-            if self.explain(response) is not None:
-                pieces = self._failure(response, asked)
-            else:
-                pieces = self._whole(body, asked, partial(self._refusal, response, asked))
+            pieces = self._whole(body, asked, partial(self._refusal, response, asked))
         elif content_type.startswith("text/event-stream") and not response.is_error:
             pieces = self._events(body, asked)
         elif asked is not None and content_type.startswith("application/json"):
@@ -421,11 +393,6 @@ class BoundedHttp:
             cast("JSONRPCResponse | JSONRPCError", message).id = cast("Any", item.message.id)
         return item if message is None else SessionMessage(message, item.metadata)
 
-    async def _failure(self, response: httpx2.Response, asked: RequestId) -> AsyncGenerator[bytes]:
-        # Explain only now: a failed authorization might have learned the reason.
-        error = self.explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
-        yield self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
-
     async def _whole(
         self, body: AsyncGenerator[bytes], asked: RequestId | None, convert: Callable[[bytearray], bytes]
     ) -> AsyncGenerator[bytes]:
@@ -447,7 +414,8 @@ class BoundedHttp:
             message = read_message(data, self.max_bytes)
             stated = message.error if isinstance(message, JSONRPCError) else None
         has_session = _SESSION_HEADER in response.request.headers
-        error = refusal(response.status_code, stated, has_session=has_session)
+        # Explain only now: a failed authorization might have learned the reason.
+        error = self.explain(response) or refusal(response.status_code, stated, has_session=has_session)
         return self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), len(data))
 
     async def _read(self, body: AsyncGenerator[bytes]) -> bytearray:
@@ -496,12 +464,11 @@ class BoundedHttp:
         Raises:
             MessageTooLargeError: The message exceeds the limit.
         """
-        self._check(event, 0, "an event")
+        if event.count(b"\n") + event.count(b"\r") > _MAX_LINES:
+            raise MessageTooLargeError(f"an event of more than {_MAX_LINES:,} lines")
         kind, data, others = b"message", bytearray(), bytearray()
-        for number, line in enumerate(_LINE.finditer(event)):
-            if number > _MAX_LINES:
-                raise MessageTooLargeError(f"an event of more than {_MAX_LINES:,} lines")
-            name, _, value = line[0].rstrip(b"\r\n").partition(b":")
+        for line in event.splitlines():
+            name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if name == b"data":
                 data += value + b"\n"
@@ -611,11 +578,12 @@ async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]
             await anyio.lowlevel.checkpoint()  # reading a full buffer of small chunks never waits
             if not is_compressed:
                 yield raw
-            elif not decoder.eof:  # ignore what follows the compressed data
-                yield decoder.decompress(raw, _PIECE_BYTES)
-                while decoder.unconsumed_tail:
-                    await anyio.lowlevel.checkpoint()
-                    yield decoder.decompress(decoder.unconsumed_tail, _PIECE_BYTES)
+                continue
+            rest = raw
+            while rest and not decoder.eof:  # ignore what follows the compressed data
+                yield decoder.decompress(rest, _PIECE_BYTES)
+                rest = decoder.unconsumed_tail
+                await anyio.lowlevel.checkpoint()
     except zlib.error as error:
         raise httpx2.DecodingError(f"its compression is damaged: {error}") from error
     finally:

@@ -6,9 +6,10 @@ is answered after one that `releases`; while another is held, the response to on
 and there is no response to one that `vanishes`; that to one that `drips` begins, after so many seconds, and never ends.
 One that `refuses` gets that HTTP status with its `answer`, if it `waits` while another is held. The response to one
 that `begins` does so at once, and goes on after a call that `releases`. One that `moves` is redirected with that HTTP
-status, `to` an address.
+status, `to` an address. With `old-sse`, one that `thanks` has that text as its response, besides the event.
 BEHAVIOR is how the tools are listed, or `good`, or `compressed`, as all answers then are; it may be `at-greeting` for a
-first answer that is the text in the variable ANSWER.
+first answer that is the text in the variable ANSWER, `gone-at-greeting` for none, or `late` for a server that takes its
+time over a notification, and refuses to list tools before.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         case "tools/list" if BEHAVIOR == "counting" and len(LISTED) % 2:
             LISTED.append(False)
             return None
+        case "tools/list" if BEHAVIOR == "late" and not NOTIFIED.is_set():
+            return None
         case "tools/list" if BEHAVIOR != "no-tools":
             return listing(params) | fresh
         case "prompts/list":
@@ -119,7 +122,7 @@ def serve_stdio() -> None:
 
 
 STREAMS: list[queue.Queue[str]] = []
-HELD, RELEASED = threading.Event(), threading.Event()
+HELD, RELEASED, NOTIFIED = threading.Event(), threading.Event(), threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -141,10 +144,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        is_elsewhere = WAY == "old-sse" and not self.path.startswith("/post")
-        if "method" not in request or "id" not in request or is_elsewhere:
-            self.reply(405 if is_elsewhere else 202, {}, [])
-            return
+        if WAY == "old-sse" and not self.path.startswith("/post"):
+            self.reply(405, {}, [])
+        elif "method" in request and "id" in request:
+            self.answer(request)
+        else:
+            if BEHAVIOR == "late":
+                time.sleep(0.2)
+            NOTIFIED.set()
+            self.reply(202, {}, [])
+
+    def answer(self, request: dict[str, Any]) -> None:
         is_list = request["method"] == "tools/list"
         if is_list and BEHAVIOR in ATTACKS and WAY != "old-sse":
             ATTACKS[BEHAVIOR](self)
@@ -171,7 +181,8 @@ class Handler(BaseHTTPRequestHandler):
             while True:
                 STREAMS[-1].put("data: " + "0" * 65_536)
         STREAMS[-1].put(event)
-        self.reply(202, {}, [])
+        thanks = request.get("params", {}).get("arguments", {}).get("thanks", "")
+        self.reply(202, JSON, [thanks.replace("ID", json.dumps(request["id"])).encode()])
 
     def held(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b": it has begun\n\n"
@@ -191,7 +202,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, {"Content-Type": "text/event-stream"}, [b": nothing else\n\n"])
         if "vanishes" in arguments:
             HELD.wait(60)
+        if "vanishes" in arguments or BEHAVIOR == "gone-at-greeting":
             self.connection.shutdown(socket.SHUT_RDWR)
+            return True
         if "moves" in arguments and not self.path.endswith("?again"):
             self.reply(int(arguments["moves"]), {"Location": arguments["to"] + "?again"}, [])
             return True
@@ -204,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(float(arguments["drips"] or 0))
             kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")
             self.reply(200, {"Content-Type": kind}, (time.sleep(0.1) or piece for _ in iter(int, 1)))
-        return bool({"breaks", "drips", "refuses", "vanishes"} & arguments.keys())
+        return bool({"breaks", "drips", "refuses"} & arguments.keys())
 
     def reply(self, status: int, headers: dict[str, str], pieces: Any) -> None:
         self.send_response(status)

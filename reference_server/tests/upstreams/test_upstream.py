@@ -89,22 +89,15 @@ async def test_a_server_that_wants_to_know_who_asks_is_told_with_its_status(gate
             tasks.cancel_scope.cancel()
 
 
-async def test_a_server_that_hangs_up_when_it_is_greeted_is_told_so(gateway: Any) -> None:
-    async def hang_up(client: SocketStream) -> None:
-        async with client:
-            await client.receive()
-
+@pytest.mark.parametrize(("way", "era"), [("json", "modern"), ("old-sse", "legacy")])
+async def test_a_server_that_hangs_up_when_it_is_greeted_is_told_so(
+    gateway: Any, hostile: Any, way: str, era: str
+) -> None:
     with anyio.fail_after(60):
-        async with (
-            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(listener.serve, hang_up)
-            url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - of anyio
-            async with gateway("auto", curt={"url": url}) as client:
-                _, text = await call(client, "curt__anything")
-            assert "the connection broke off while it answered" in text
-            tasks.cancel_scope.cancel()
+        entry = await hostile(way, era, "gone-at-greeting")
+        async with gateway("auto", curt=entry | ({"type": "sse"} if way == "old-sse" else {})) as client:
+            _, text = await call(client, "curt__anything")
+    assert "the connection broke off while it answered" in text
 
 
 async def test_a_server_that_hangs_delays_the_first_listing_by_the_deadline_at_most(gateway: Any, raw: Any) -> None:
@@ -478,6 +471,24 @@ async def test_a_message_on_the_old_transport_is_redirected_unchanged_and_to_no_
             else:
                 with pytest.raises(MCPError, match=f"HTTP {moves}"):
                     await client.session.call_tool("web__say", arguments)
+
+
+async def test_on_the_old_transport_an_answer_is_an_event_whatever_the_response_to_its_request_holds(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "no"}}'
+    with anyio.fail_after(60):
+        async with gateway("auto", web=await hostile("old-sse", "legacy")) as client:
+            await wait_for(client, {"web__say"})
+            for thanks in ('{"accepted": true}', "{", other):
+                assert await call(client, "web__say", thanks=thanks) == (False, "fine")
+    assert "malformed" not in caplog.text
+
+
+async def test_on_the_old_transport_a_request_does_not_overtake_a_notification(gateway: Any, hostile: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", web=await hostile("old-sse", "legacy", "late")) as client:
+            assert await call(client, "web__say") == (False, "fine")
 
 
 async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(gateway: Any) -> None:
