@@ -48,6 +48,7 @@ from tools_search_client.errors import (
 )
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import FederationOptions, open_federation
+from tools_search_client.servers import connection
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
@@ -204,7 +205,7 @@ async def test_every_request_is_authorized_as_the_host_says_unless_the_configura
             (key_of, {"authorization": "Bearer configured"}),
         ]:
             sent.clear()
-            with anyio.fail_after(10), pytest.raises(ServerUnavailableError, match="403 Forbidden"):
+            with anyio.fail_after(10), pytest.raises(ServerUnavailableError, match="HTTP 403"):
                 async with open_server(HttpTarget(url, headers), ConnectionOptions(auth=auth)):
                     raise AssertionError("the client connected")
             assert set(sent) == {headers.get("authorization", "Basic YW5uOmtleQ==")}
@@ -703,6 +704,48 @@ async def test_a_server_on_the_old_transport_is_found_where_none_is_stated(hosti
         async with open_server(target, on_close=lambda: closed.append(True)) as tools:
             assert [tool.name for tool in await tools.list()] == ["say"]
             assert closed == []
+
+
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"], ids=["stated", "not stated"])
+async def test_why_a_server_on_the_old_transport_cannot_be_used_is_told_whether_its_transport_is_stated_or_not(
+    hostile: Any, transport: Any
+):
+    answer = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "out of cheese"}}'
+    with anyio.fail_after(60):
+        target = replace(await hostile("old-sse", "at-greeting", ANSWER=answer), transport=transport)
+        with pytest.raises(ServerUnavailableError, match="out of cheese"):
+            async with open_server(target):
+                raise AssertionError("the client connected")
+
+
+async def test_on_the_old_transport_a_server_may_respond_to_a_request_later_than_its_answer_would_have_to_begin(
+    hostile: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connection, "_READ_SECONDS", 0.5)
+    results: list[CallToolResult] = []
+
+    async def hold(tools: ServerTools) -> None:
+        results.append(await tools.call("say", {"holds": ""}))
+
+    with anyio.fail_after(60):
+        async with open_server(await hostile("old-sse", "good")) as tools, anyio.create_task_group() as calls:
+            calls.start_soon(hold, tools)
+            began = anyio.current_time()
+            while anyio.current_time() < began + 1:  # the stream of events is not silent meanwhile
+                await tools.call("say", {})
+            assert not results
+            await tools.call("say", {"releases": ""})
+    assert texts(results[0]) == ["fine"]
+
+
+async def test_a_connection_on_the_old_transport_whose_server_says_nothing_at_all_ends(
+    hostile: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connection, "_READ_SECONDS", 0.5)
+    with anyio.fail_after(60):
+        async with open_server(await hostile("old-sse", "good")) as tools:
+            with pytest.raises(ServerUnavailableError, match="the connection ended"):
+                await tools.call("say", {"holds": ""})
 
 
 @each_way_and_era

@@ -77,7 +77,6 @@ _CHANGES: Final[Mapping[type, str]] = {
 _STRAY_CHARS: Final = 80
 
 _CONNECT_SECONDS: Final = 30.0
-_SSE_CONNECT_SECONDS: Final = 5.0
 _READ_SECONDS: Final = 300.0
 
 _logger = logging.getLogger(__name__)
@@ -196,10 +195,12 @@ async def open_server(
                 is_new = isinstance(target, HttpTarget) and target.transport != "sse"
                 if not is_new or ended.http_status not in SSE_STATUSES:
                     raise
-                old = replace(target, transport="sse")
+                old, old_ended = replace(target, transport="sse"), Ending()
                 try:
-                    tools = await stack.enter_async_context(connect(old, ended=Ending()))
+                    tools = await stack.enter_async_context(connect(old, ended=old_ended))
                 except ServerError:
+                    if old_ended.has_spoken:
+                        raise
                     raise refused from refused.__cause__  # which says how the address answered
             is_open = True
             yield tools
@@ -407,7 +408,8 @@ async def _transport(
                 return item
 
             def note_refusal(response: httpx2.Response) -> None:
-                if refusal(response) is None:  # a request for authorization is reported with what is asked for
+                # A refused greeting is reported itself, and so is a request for authorization.
+                if is_open() and refusal(response) is None:
                     diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
             async with http_streams(
@@ -415,7 +417,7 @@ async def _transport(
                 ended,
                 bounded,
                 isolates,
-                connect_seconds=_SSE_CONNECT_SECONDS if is_sse else _CONNECT_SECONDS,
+                connect_seconds=_CONNECT_SECONDS,
                 read_seconds=_READ_SECONDS,
                 auth=_auth(target, options.auth),
                 on_refusal=note_refusal,
