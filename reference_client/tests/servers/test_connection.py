@@ -26,6 +26,7 @@ from mcp.client.subscriptions import SubscriptionLost, ToolsListChanged
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     CallToolResult,
     JSONRPCMessage,
@@ -55,6 +56,7 @@ from tools_search_client.servers.faults import as_server_error
 from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
+from tools_search_hosts.endings import SESSION_LOST
 
 LARGE = """
 import sys
@@ -577,19 +579,24 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once_with_what_is
 async def test_an_error_that_a_server_passes_on_is_a_refusal_and_not_the_end_of_its_own_connection(
     hostile: Any, way: str
 ):
-    passed_on = [
+    reworded = [
         (-32000, "Connection closed"),
         (-32000, "SSE stream ended without a response"),
         (-32001, "Request 'tools/call' timed out"),
         (-32603, "its answer is malformed: it is not a JSON object"),
+        (-32603, "it refused the request with HTTP 401"),
+        (-32000, SESSION_LOST),
     ]
+    unmistakable = [(-32603, message) for code, message in reworded if code != -32603]
+    unmistakable += [(-32602, "its answer is malformed: no")]
     with anyio.fail_after(30):
         async with open_server(await hostile(way, "good")) as tools:
-            for code, message in passed_on:
+            for code, message in reworded + unmistakable:
                 answer = {"jsonrpc": "2.0", "id": "ID", "error": {"code": code, "message": message}}
                 with pytest.raises(ServerRefusedError, match=message) as refused:
                     await tools.call("say", {"answer": json.dumps(answer).replace('"ID"', "ID")})
                 assert refused.value.code == code
+                assert str(refused.value).startswith(message) == ((code, message) in unmistakable)
 
 
 @pytest.mark.rotating
@@ -756,10 +763,20 @@ async def test_a_server_of_prompts_alone_has_no_tools_and_does_not_fail(hostile:
             assert (await tools.search("say something")).tools == ()
 
 
-@pytest.mark.parametrize("status", ["400", "404"])
-async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(hostile: Any, status: str):
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("400", {"code": -32000, "message": "Bad Request: No valid session ID provided"}),
+        ("404", {"code": -32001, "message": "Session not found"}),
+        ("404", {"code": -32600, "message": "Session not found"}),
+        ("404", None),
+    ],
+)
+async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(
+    hostile: Any, status: str, error: dict[str, Any] | None
+):
     """As it does when it restarts. Servers on version 1 of the Python SDK give their refusals an id of their own."""
-    lost = '{"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Session not found"}}'
+    lost = json.dumps({"jsonrpc": "2.0", "id": "server-error", "error": error}) if error else ""
     with anyio.fail_after(60):
         target = await hostile("json", "good", "legacy")
         server = SupervisedServer(partial(open_server, target), backoff=Backoff(0))
@@ -775,6 +792,29 @@ async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(hos
                 await anyio.sleep(0.01)
             assert not (await second.call("say", {})).is_error
             tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("era", "status", "stated", "code", "message"),
+    [
+        ("legacy", "500", True, -32000, "the session store is away"),
+        ("legacy", "400", True, -32602, "there is no session 7"),
+        ("legacy", "400", True, -32600, "there is no such cursor"),
+        ("legacy", "500", False, INTERNAL_ERROR, "it refused the request with HTTP 500"),
+        ("modern", "404", True, -32600, "Session not found"),
+        ("modern", "404", False, METHOD_NOT_FOUND, "it refused the request with HTTP 404"),
+    ],
+)
+async def test_a_refusal_that_is_not_about_the_session_of_the_connection_is_the_answer(
+    hostile: Any, era: str, status: str, stated: bool, code: int, message: str
+):
+    answer = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}) if stated else ""
+    with anyio.fail_after(60):
+        async with open_server(await hostile("json", "good", era)) as tools:
+            with pytest.raises(ServerRefusedError, match=message) as refused:
+                await tools.call("say", {"refuses": status, "answer": answer})
+            assert refused.value.code == code
+            assert texts(await tools.call("say", {})) == ["fine"]
 
 
 async def test_a_server_that_never_knows_the_session_is_asked_twice(hostile: Any):
