@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,39 @@ async def test_what_a_busy_server_refuses_without_saying_so_is_one_failure(
 
 def test_the_refusal_of_parameters_has_one_cause_only_where_it_is_that_of_many():
     assert causes(*(result(rule, rule, code=-32602) for rule in (FIRST, SECOND, THIRD, FOURTH))) == [None] * 4
+
+
+def test_invalid_requests_with_one_wrong_error_have_one_cause_however_it_is_worded_and_served_ones_are_other_faults():
+    def wrong(rule: str, number: int, end: str = "error -32602", **rest: Any) -> Result:
+        found = result(rule, f"{rule} got an error instead of {end}", **rest)
+        answer = Answer(message={"id": 1, "error": {"code": -32603, "message": f"line {number}"}})
+        decisive = Exchange(number=1, cell=CELL.name, check=rule, sent={}, answer=answer, milliseconds=1)
+        return replace(found, evidence=Evidence(decisive=decisive))
+
+    alike = [wrong(rule, number) for number, rule in enumerate((SECOND, "query-missing", "query-long"))]
+    data = wrong("error-data", 3, status="unverified")
+    assert causes(*alike, data) == ["query-missing", None, "query-missing", "query-missing"]
+    assert causes(*alike[1:]) == [None, None]
+    others = [result(THIRD, "x got a result instead of error -32602"), wrong(FOURTH, 4, "a result")]
+    assert causes(*alike, *others)[3:] == [None, None]
+    assert causes(*alike, result("busy-refusal", "y", code=-32000))[3:] == [None]
+
+
+@pytest.mark.anyio
+async def test_so_they_have_in_a_server_that_validates_by_a_schema_and_what_it_overlooks_is_shown_as_well(
+    target: Command, judge: Callable[..., Awaitable[Run]]
+):
+    argv = target("miniature", "--fault", "params-refused-as-internal-errors", "--tools-alone")
+    rules = ("query-missing", "query-type", "query-long", "cursor-type", "limit-invalid", "cursor-forged", "error-data")
+    run = await judge(*rules, argv=argv, era=MODERN)
+    found = {each.check.removeprefix("tools-search-server-"): each for each in run.of("fail", "unverified")}
+    assert {*found} == {*rules}
+    lead = "tools-search-server-query-missing"
+    alone = {"query-missing", "limit-invalid"}
+    assert {rule: each.consequence_of for rule, each in found.items()} == {
+        rule: None if rule in alone else lead for rule in rules
+    }
+    assert found["limit-invalid"].message.startswith("limit 2.5 got a result")
 
 
 def test_a_target_that_ended_explains_that_it_is_gone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import unicodedata
@@ -492,6 +493,20 @@ class LaterPagesOfLatinOnly(SearchFault):
         outcome = super().response(method, params, era, outcome)
         broken = "broken" in member(outcome, "result")
         return {"error": {"code": -32603, "message": "Internal server error"}} if broken else outcome
+
+
+class ParamsRefusedAsInternalErrors(SearchFault):
+    """Validates by a schema whose complaints, each in its own words, become internal errors; overlooks limit 2.5."""
+
+    def params(self, params: Json) -> Json:
+        return {**params, "limit": 2} if params.get("limit") == 2.5 else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        refused = member(outcome, "error")
+        if method != SEARCH or refused.get("code") != -32602:
+            return outcome
+        words = f"{refused['message']}, received {json.dumps(without(params, '_meta'))}"
+        return {"error": {"code": -32603, "message": words[:200]}}
 
 
 @wrong_params

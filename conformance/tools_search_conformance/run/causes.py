@@ -1,9 +1,10 @@
 """Finds failures in a cell that probably share a cause, so that reports can show it first and group the rest under it.
 
-A check can name its cause itself. Otherwise, checks share a cause if they produce the same message, or if their
-requests, although different, get the same error. The same applies to checks during which the target exits as it does
-after another check's request, and to checks that find it gone. If earlier requests change later answers, that is why
-several checks that name no cause could not be verified. This changes no status and no verdict.
+A check can name its cause itself. Otherwise, checks share a cause if they produce the same message, if their requests,
+although different, get the same error, or if invalid requests are refused in the same wrong way, in any words; a
+request that is served is another fault. The same applies to checks during which the target exits as it does after
+another check's request, and to checks that find it gone. If earlier requests change later answers, that is why several
+checks that name no cause could not be verified. This changes no status and no verdict.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ _CURSOR_REFUSED: Final = -32602
 _REFUSALS: Final = frozenset({_CURSOR_REFUSED, -32021})
 _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
 """The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
+
+_INSTEAD: Final = f"error {_CURSOR_REFUSED}"
+"""End of the message of a check whose invalid request was not refused with this error."""
+_PLAINLY_INVALID: Final = f"{SERVER_PREFIX}query-missing"
+"""Of the checks of such requests, the one to start with."""
 
 _RULE_OF_LOAD: Final = f"{SERVER_PREFIX}busy-refusal"
 """The check whose rule an error breaks that means that a server is busy, with any code."""
@@ -76,9 +82,11 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
         if (cause := by_check.get(rule)) is not None:
             others = (place for place in open_ if place != cause and explains(results[place], results[cause]))
             causes = dict.fromkeys(others, cause) | causes
-    for end_of in (_error_of, _message_of):
+    for end_of in (_wrong_refusal_of, _error_of, _message_of):
         for group in _alike(results, open_, end_of):
-            first = min(group, key=lambda place: _rank(results[place]))
+            plain = [place for place in group if results[place].check == _PLAINLY_INVALID]
+            among = plain if plain and end_of is _wrong_refusal_of else group
+            first = min(among, key=lambda place: _rank(results[place]))
             for place in group:
                 if place != first and first not in causes:
                     causes.setdefault(place, first)
@@ -138,6 +146,14 @@ def _alike(
 ) -> list[list[int]]:
     groups = grouped((end, place) for place in open_ if (end := end_of(results[place])) is not None)
     return [group for end, group in groups.items() if len(group) >= (_REFUSED_ALIKE if end[0] in _REFUSALS else _ALIKE)]
+
+
+def _wrong_refusal_of(result: Result) -> tuple[Hashable, ...] | None:
+    """Return in which way an invalid request was refused, if not with the error for that."""
+    found = result.evidence.decisive
+    if found is None or found.result is not None or not result.message.endswith(_INSTEAD):
+        return None
+    return found.error_code, found.answer.status or found.answer.fault
 
 
 def _error_of(result: Result) -> tuple[Hashable, ...] | None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import anyio
 from tools_search_spec import Primitive
 
-from tools_search_conformance.model import InapplicableError, UnverifiableError, VerdictError
+from tools_search_conformance.model import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.run.judging import Case, Found, Workbench
 from tools_search_conformance.target.pages import Listing, Page, SharedCases, Walk, read_page
 from tools_search_conformance.target.primitives import METHODS_OF_RESOURCES, OTHERS, RESOURCES, TOOLS, noun_of
@@ -409,14 +409,22 @@ class ListBench(Workbench):
     async def refused_each(self, cases: Sequence[tuple[Params, str]], good: Params) -> None:
         """Expect the server to refuse each of the `cases` (params and a description), as `refused` does for one.
 
-        Sends `good` before and after all of them, which also shows a server that stopped serving it.
+        Sends `good` before and after all of them, which also shows a server that stopped serving it. A case that is
+        served is reported rather than one that is refused with another error.
         """
 
         async def refuse(case: tuple[Params, str]) -> None:
             self.expect_code(await self.server.search(case[0]), case[1])
 
         await self._require_served(good, cases[0][1])
-        await self.each(cases, refuse)
+        try:
+            await self.each(cases, refuse)
+        except ViolationError as refused_wrongly:
+            if refused_wrongly.exchange is not None and refused_wrongly.exchange.result is None:
+                for params, case in cases:  # one that is served is another fault, and the worse one
+                    if (exchange := await self.server.search(params)).result is not None:
+                        self.expect_code(exchange, case)
+            raise
         await self._require_served(good, cases[-1][1])
 
     async def refused_cursor(self, bad: Params, good: Params, case: str) -> None:

@@ -265,7 +265,7 @@ class HttpTransport:
                 came = ", but half an event: no empty line ends it" if half else others(self.strays[before:])
                 fault = f"HTTP {response.status} without a response to the request{came}"
         except MalformedError as error:
-            fault = f"a body {NO_MESSAGE} ({error})"
+            fault = f"HTTP {response.status} with a body {NO_MESSAGE} ({error})"
             promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
             # A rate limiter can be in front of the target, and does not have to use JSON-RPC.
             if promised and response.status not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
