@@ -272,6 +272,14 @@ later_pages_without_limit_large = wrong_params(
 last_cursor_empty = wrong_result(lambda _, result: {"nextCursor": "", **result})
 
 
+@wrong_result
+def last_cursor_empty_after_one_match(params: Json, result: Json) -> Json:
+    """Find only the best match of a long query, and end every search with the empty string for a cursor."""
+    alone = len(params["query"]) > 1000
+    found = {**without(result, "nextCursor"), "tools": result["tools"][:1]} if alone else result
+    return {"nextCursor": "", **found}
+
+
 class EmptyCursorOfAnyQuery(SearchFault):
     """Has the empty string for the cursor of what follows the first tool, of whatever query."""
 
