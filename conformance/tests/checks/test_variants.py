@@ -28,6 +28,7 @@ VARIANTS: Final = (
     "folds-coarser",
     "one-at-once",
     "one-tool-a-page",
+    "pages-empty-in-between",
     "parameters-first",
     "strict",
     "talkative",

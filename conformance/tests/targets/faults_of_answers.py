@@ -182,6 +182,13 @@ descriptions_cut = wrong_items(lambda tool: _described(tool, lambda text: text[:
 descriptions_end_with_nul = wrong_items(lambda tool: _described(tool, lambda text: text.partition("\0")[0]))
 output_schema_left_out = wrong_items(lambda tool: without(tool, "outputSchema"))
 meta_left_out = wrong_items(lambda tool: without(tool, "_meta"))
+
+
+@wrong_result
+def meta_of_later_pages_left_out(params: Json, result: Json) -> Json:
+    return {**result, "tools": [without(tool, "_meta") for tool in result["tools"]]} if "cursor" in params else result
+
+
 icons_left_out = wrong_items(lambda tool: without(tool, "icons"))
 unknown_members_left_out = wrong_items(lambda tool: without(tool, *(name for name in tool if name.startswith("x-"))))
 # Encodes what is null as absent, as many JSON writers do.

@@ -48,6 +48,26 @@ class FirstPageEmpty(Miniature):
         return {"tools": [], "nextCursor": self.sealed(0, query)}
 
 
+@_variant("pages-empty-in-between")
+class PagesEmptyInBetween(Miniature):
+    """Between any two pages of a search or a list there is an empty one."""
+
+    def listed(self, params: Json) -> Json:
+        return self._or_nothing(super().listed, params)
+
+    def searched(self, params: Json) -> Json:
+        return self._or_nothing(super().searched, params)
+
+    def sealed(self, offset: int, purpose: str) -> str:
+        return f"-{super().sealed(offset, purpose)}"
+
+    def _or_nothing(self, serve: Callable[[Json], Json], params: Json) -> Json:
+        if not str(cursor := params.get("cursor")).startswith("-"):
+            return serve(params)
+        serve({**params, "cursor": (rest := str(cursor)[1:])})  # which refuses one that was not issued
+        return {"tools": [], "nextCursor": rest}
+
+
 @_variant("list-in-another-order-now-and-then")
 class ListInAnotherOrderNowAndThen(Miniature):
     """The list has the same tools, in one page, and every seventh time another order."""

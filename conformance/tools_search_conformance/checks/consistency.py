@@ -30,7 +30,7 @@ from tools_search_conformance.target.primitives import (
     primitive_of,
 )
 from tools_search_conformance.target.server import busy_seconds
-from tools_search_conformance.target.vocabulary import is_query
+from tools_search_conformance.target.vocabulary import Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
 from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
 from tools_search_conformance.wire.record import Exchange
@@ -176,9 +176,10 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
 @server_check(
     title="A search returns a tool with its listed definition",
     sends="`tools/list`; various and generated searches, and a search for each tool by its name; `tools/list` again."
-    " Searches for a few resources and templates by their names. Later pages with tools whose listed definition differs"
-    " from the fixture's catalog in this era; names that are not ASCII if a fixture lists them. A search for a tool of"
-    " a fixture after a call of it. Over HTTP, the list and a search from a client of an older revision.",
+    " Searches for a few resources and templates by their names. Later pages with tools that have the rarer members, or"
+    " whose listed definition differs from the fixture's catalog in this era; names that are not ASCII if a fixture"
+    " lists them. A search for a tool of a fixture after a call of it. Over HTTP, the list and a search from a client"
+    " of an older revision.",
     passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
 )
 async def definition_identity(bench: Bench) -> None:
@@ -197,7 +198,8 @@ async def definition_identity(bench: Bench) -> None:
     names = bench.share(query for query in dict.fromkeys(queries) if is_query(query))
     await _judge_every_page(bench, judge, names=names)
     listing = await bench.server.known_listing()
-    for query in await queries_for_adapted(bench):  # a server might not adapt those on later pages
+    later = [*await queries_for_adapted(bench), *bench.some(await _queries_for_later_pages(bench))]
+    for query in later:  # a server might adapt or encode tools on later pages in another way
         for page in (await bench.server.walk(query, 1, most=3)).pages:
             judge(page, listing)
     used = next((item for item in some if "x-mcp-header" not in json_text(item) and is_query(_key(bench, item))), None)
@@ -228,14 +230,24 @@ async def queries_for_adapted(bench: Bench) -> list[str]:
     """
     if bench.profile != "fixture" or bench.primitive is not TOOLS:
         return []
-    listing, words, queries = await bench.server.known_listing(), await bench.vocabulary(), list[str]()
-    given = {tool["name"]: tool for tool in tools("core")}
-    for item in listing.items:
-        if not same(bare(item), bare(given.get(item["name"], item))):
-            others = (each for each in listing.items if each["name"] != item["name"] and words.distinctive(each))
-            query = (*words.distinctive(next(others, item))[:2], *words.distinctive(item)[:1])
-            queries += [" ".join(query)] * bool(query)
-    return queries
+    given, words = {tool["name"]: tool for tool in tools("core")}, await bench.vocabulary()
+    adapted = (item for item in words.items if not same(bare(item), bare(given.get(item["name"], item))))
+    return [query for item in adapted for query in _query_behind_another(item, words)]
+
+
+async def _queries_for_later_pages(bench: Bench) -> list[str]:
+    """Return queries that find, after another item, an item for each member that any has; `_meta` comes first."""
+    words, holders = await bench.vocabulary(), dict[str, JsonObject]()
+    for item in words.items:
+        if (more := bare(item).keys() - holders.keys()) and words.distinctive(item):
+            holders |= dict.fromkeys(more, item)
+    return [*dict.fromkeys(q for name in sorted(holders) for q in _query_behind_another(holders[name], words))]
+
+
+def _query_behind_another(item: JsonObject, words: Vocabulary) -> list[str]:
+    others = (each for each in words.items if each[words.key] != item[words.key] and words.distinctive(each))
+    query = (*words.distinctive(next(others, item))[:2], *words.distinctive(item)[:1])
+    return [" ".join(query)] * bool(query)
 
 
 def _difference(listed: Any, found: Any, path: str = "") -> str | None:
