@@ -195,6 +195,12 @@ def test_a_client_that_leaves_even_a_single_rule_unverified_gets_no_verdict_but_
     assert 'failures="1"' in (tmp_path / "conformance-report" / "junit.xml").read_text()
 
 
+def test_a_client_may_count_the_requests_of_each_of_its_connections_from_one(run: Run, target: Command):
+    argv = target("miniature_client", "--without", "cancel", "--fault", "connects-for-each-search")
+    result = run("--only", "*request-ids", "--json", "--", *argv)
+    assert [entry["status"] for entry in json.loads(result.output)["results"]] == ["pass"] * 4, result.output
+
+
 @pytest.mark.parametrize("way", ["low-scores-left-out-wherever-they-are", "stops-where-scores-are-low"])
 def test_a_client_may_do_without_tools_with_low_scores_wherever_they_are(run: Run, target: Command, way: str):
     argv = target("miniature_client", "--fault", way)

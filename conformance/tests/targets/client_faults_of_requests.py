@@ -208,6 +208,34 @@ class IdsBroken(Client):
         return super().next_id() + 0.5
 
 
+class ConnectsForEachSearch(Client):
+    """Has a connection for each search, on which it counts its requests from one, as any client may."""
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.target = target
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        return self.over_another(lambda client: client.all_pages(query, again=again))
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        return (
+            self.over_another(lambda client: client.search(query, limit))
+            if self.searches()
+            else super().search(query, limit)
+        )
+
+    def over_another(self, act: Callable[[Client], list[Json]]) -> list[Json]:
+        client = Client(self.target, self.era)
+        client.user = self.user
+        try:
+            client.open()
+            return act(client)
+        finally:
+            self.found |= client.found
+            client.close()
+
+
 class IdsUsedAgainAtOnce(Client):
     def next_id(self) -> Any:
         return 7 if self.era == MODERN else super().next_id()

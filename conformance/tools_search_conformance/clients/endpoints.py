@@ -165,7 +165,9 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     if peer.listens(message):
         await _stream_notifications(connection, peer, message, headers)
         return
-    reply = await peer.receive(message, headers, connection)
+    opened = peer.new_session() if message.get("method") == "initialize" else None
+    given = next((value for name, value in headers.items() if name.lower() == "mcp-session-id"), "")
+    reply = await peer.receive(message, headers, connection, opened or given)
     if reply is None:
         await connection.respond(202)
         return
@@ -173,15 +175,14 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
         await peer.closed.wait()
     if reply.silent or reply.hangs_up:
         raise EOFError  # this closes the connection
-    session = "judged" if message.get("method") == "initialize" else None
     response = peer.response(message, reply)
     streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
     if not streams:
         body = encode(response) if reply.text is None else reply.text.encode()
-        await connection.respond(peer.status(reply), body, reply.kind, session, in_pieces=reply.divided)
+        await connection.respond(peer.status(reply), body, reply.kind, opened, in_pieces=reply.divided)
         return
     if not connection.streaming:
-        await connection.start_stream(session)
+        await connection.start_stream(opened)
     for each in (*reply.before, response):
         await connection.send_event(each, in_pieces=reply.divided)
     await connection.end_stream()
@@ -208,6 +209,7 @@ class _RelayConnection:
     def __init__(self, writer: StreamWriter, peer: Peer) -> None:
         self._writer = writer
         self._peer = peer
+        self._session = peer.new_session()
         self._turn = anyio.Lock()
 
     async def send(self, message: JsonObject) -> None:
@@ -224,7 +226,7 @@ class _RelayConnection:
         if peer.listens(message):
             await self.send(peer.subscribe(self.send, message))
             return
-        reply = await peer.receive(message)
+        reply = await peer.receive(message, session=self._session)
         if reply is None or reply.silent:
             return
         if reply.hangs_up:

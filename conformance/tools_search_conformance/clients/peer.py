@@ -6,6 +6,7 @@ errors instead of answers, and is no longer recorded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -82,6 +83,11 @@ class Peer:
         """The `requestId` of each `notifications/cancelled`, in order."""
         self.header_fields: set[tuple[str, str]] = set()
         """The header fields of all HTTP requests, even those that are not exchanges; secrets are not hidden."""
+        self.sessions: dict[int, str] = {}
+        """The session of each exchange, by its number: each connection on stdio, or `Mcp-Session-Id` over HTTP."""
+        self._held: list[tuple[str, bytes]] = []
+        """The session and the id of each of the requests that are `waiting`."""
+        self._opened = 0
         self._recorder = recorder
         self._notes = 0
         self._listens = 0
@@ -116,8 +122,17 @@ class Peer:
 
     @property
     def ids_apart(self) -> bool:
-        """Whether all requests whose answers are, or were, held back have different ids."""
-        return len({encode(message["id"]) for message in self.waiting}) == len(self.waiting)
+        """Whether all requests whose answers are, or were, held back have different ids in their session.
+
+        Several modern clients at one address have no sessions, but each of them discovers.
+        """
+        most = max(1, len(self.requests("server/discover")))
+        return all(count <= (1 if session else most) for (session, _), count in Counter(self._held).items())
+
+    def new_session(self) -> str:
+        """Return the name of another session of the client."""
+        self._opened += 1
+        return f"judged-{self._opened}"
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until what the client has sent meets `condition`."""
@@ -129,9 +144,13 @@ class Peer:
         return self.era == MODERN and message.get("method") == "subscriptions/listen" and "id" in message
 
     async def receive(
-        self, message: JsonObject, headers: Mapping[str, str] | None = None, stream: HttpConnection | None = None
+        self,
+        message: JsonObject,
+        headers: Mapping[str, str] | None = None,
+        stream: HttpConnection | None = None,
+        session: str = "",
     ) -> Reply | None:
-        """Return the reply to a client's message; `None` for a notification or a response.
+        """Return the reply to a client's message in a session; `None` for a notification or a response.
 
         If the client closes its `stream`, a held-back reply becomes one that closes the connection.
         """
@@ -144,13 +163,15 @@ class Peer:
         began = perf_counter()
         reply = self._reply(message) if self._has_room else _TOO_OFTEN
         if reply.held is not None and not reply.held.is_set():
+            self._held.append((session, encode(message["id"])))
             reply = await self._hold(message, reply, reply.held, stream)
         if reply.seconds:
             await anyio.sleep(reply.seconds)
         if self._has_room:
             answer = self._recorded(message, reply, over_http=headers is not None)
             spent = (perf_counter() - began) * 1000
-            self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
+            self.exchanges.append(exchange := self._recorder.add(message, headers or {}, answer, spent))
+            self.sessions[exchange.number] = session
             self._wake()
         return reply
 

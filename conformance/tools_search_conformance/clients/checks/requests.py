@@ -85,7 +85,8 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
     title="Every request has its own id",
     sends="A peer that is too busy for the first search and refuses the first cursor; the client searches two pages,"
     " and then once more, or many times on a legacy connection. If the driver has `concurrent`, two searches at once.",
-    passes="Each id is a string or an integer; no two requests at once, or on a legacy connection, have the same id.",
+    passes="Each id is a string or an integer; no two requests of a connection at once, or of a legacy session, have"
+    " the same id. A client may have several connections.",
 )
 async def request_ids(bench: ClientBench) -> None:
     async with bench.connected(Script(search=Troubled(Pages(TOOLS[:2], TOOLS[2:4])))) as session:
@@ -94,15 +95,16 @@ async def request_ids(bench: ClientBench) -> None:
             for number in range(_MANY_SEARCHES if bench.cell.era == LEGACY else 1):
                 await session.search(f"dispatch courier {number}", limit=3)
         session.require_search()
-        used: list[Any] = []
+        used = set[tuple[str, str]]()
         for exchange in session.peer.exchanges:
             number = exchange.sent["id"]
             shown = f"a request had the id {json.dumps(number)[:100]}"
             valid = isinstance(number, str) or integer(number) is not None
             session.expect(valid, f"{shown}, which is neither a string nor an integer", exchange)
-            repeated = bench.cell.era == LEGACY and (type(number), number) in used
+            own = session.peer.sessions[exchange.number], json.dumps(number)
+            repeated = bench.cell.era == LEGACY and own in used
             session.expect(not repeated, f"{shown}, which another request already had", exchange)
-            used.append((type(number), number))
+            used.add(own)
     await bench.where_named("concurrent", _expect_ids_apart_at_once)
 
 
