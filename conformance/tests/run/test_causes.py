@@ -198,6 +198,13 @@ def test_a_cause_that_a_check_names_holds_where_that_one_did_not_pass():
     assert causes(result(FIRST, "x", cell=OTHER), named) == [None, None]
 
 
+def test_a_check_that_could_not_be_verified_is_a_consequence_of_the_one_that_its_message_refers_to():
+    see = f"a search returned no page; see {FIRST}"
+    assert causes(result(FIRST, "x"), result(SECOND, see, status="unverified")) == [None, FIRST]
+    assert causes(result(FIRST, "x"), result(SECOND, see)) == [None, None]
+    assert causes(result(FIRST, "", status="pass"), result(SECOND, see, status="unverified")) == [None, None]
+
+
 def test_what_passed_is_left_as_it_is():
     found = [result(rule, "", status="pass") for rule in (FIRST, SECOND, THIRD)]
     assert with_causes(found) == tuple(found)

@@ -87,6 +87,10 @@ def _limit_read(reading: Callable[[Any], Any]) -> type[Fault]:
 
 
 query_counted_in_bytes = _query_refused(lambda query: len(query) <= 1024 < len(query.encode("utf-8", "surrogatepass")))
+# Limits the body, and refuses half a character, as it may.
+query_long_in_escapes_refused = _query_refused(
+    lambda query: len(json.dumps(query)) > 8000 or any("\ud800" <= char <= "\udfff" for char in query)
+)
 query_counted_in_utf_16 = _query_refused(
     lambda query: len(query) <= 1024 < len(query.encode("utf-16-le", "surrogatepass")) / 2
 )

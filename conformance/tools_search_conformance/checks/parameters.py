@@ -28,7 +28,8 @@ _BLANK: Final = ("", *WHITE_SPACE, "\t\r\n", "\u2003\u3000", " " * 1024, "\u2007
 _LONG: Final = (1025, 2000, 3000, 10_000, 100_000, 1_000_000)
 _LONGEST: Final = 1024
 _SEPARATOR: Final = " "
-_FEW_OF_LONG: Final = 16
+_FEW_OF_LONG: Final = 17
+"""Number of characters in the beginning of a long query; after one letter, an even one splits no surrogate pair."""
 _LONGEST_SERVED: Final = {
     "one byte each": "x",
     "three bytes each": "語",

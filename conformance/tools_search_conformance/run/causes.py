@@ -1,14 +1,15 @@
 """Finds failures in a cell that probably share a cause, so that reports can show it first and group the rest under it.
 
-A check can name its cause itself. Otherwise, checks share a cause if they produce the same message, if their requests,
-although different, get the same error, or if invalid requests are refused in the same wrong way, in any words; a
-request that is served is another fault. The same applies to checks during which the target exits as it does after
-another check's request, and to checks that find it gone. If earlier requests change later answers, that is why several
-checks that name no cause could not be verified. This changes no status and no verdict.
+A check can name its cause itself, or in its message. Otherwise, checks share a cause if they produce the same message,
+if their requests, although different, get the same error, or if invalid requests are refused in the same wrong way, in
+any words; a request that is served is another fault. The same applies to checks during which the target exits as it
+does after another check's request, and to checks that find it gone. If earlier requests change later answers, that is
+why several checks that name no cause could not be verified. This changes no status and no verdict.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -38,6 +39,9 @@ _INSTEAD: Final = f"error {_CURSOR_REFUSED}"
 """End of the message of a check whose invalid request was not refused with this error."""
 _PLAINLY_INVALID: Final = f"{SERVER_PREFIX}query-missing"
 """Of the checks of such requests, the one to start with."""
+
+_SEE: Final = re.compile("; see ([a-z-]+)$")
+"""End of the message of a check that could not be verified, with the rule of the check that judges why."""
 
 _RULE_OF_LOAD: Final = f"{SERVER_PREFIX}busy-refusal"
 """The check whose rule an error breaks that means that a server is busy, with any code."""
@@ -74,9 +78,9 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     by_check = {results[place].check: place for place in open_}
     causes: dict[int, int] = {}
     for place in open_:
-        named = results[place].consequence_of
-        if named is not None and by_check.get(named, place) != place:
-            causes[place] = by_check[named]
+        cause = _named_by(results[place])
+        if cause is not None and by_check.get(cause, place) != place:
+            causes[place] = by_check[cause]
     causes = _causes_of_ends(results, open_) | causes
     for rule, explains in _EXPLAINING.items():
         if (cause := by_check.get(rule)) is not None:
@@ -95,6 +99,12 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     if len(lost) >= _ALIKE and changed and results[changed[0]].status == "fail" and changed[0] not in causes:
         causes |= dict.fromkeys(lost, changed[0])
     return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
+
+
+def _named_by(result: Result) -> str | None:
+    """Return the check that a result names as its cause, or that the end of its message refers to."""
+    referred = _SEE.search(result.message) if result.status == "unverified" else None
+    return result.consequence_of or (named(result.check, referred[1]) if referred else None)
 
 
 def _may_be_of_load(result: Result, cause: Result) -> bool:
