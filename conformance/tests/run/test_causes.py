@@ -50,6 +50,16 @@ def test_the_same_error_to_different_requests_has_one_cause_which_is_a_failure_w
     assert causes(*alike, result(THIRD, "z", code=-32603)) == [None] * 3
 
 
+def test_so_has_the_lack_of_any_response_for_one_reason():
+    def lost(rule: str, fault: str) -> Result:
+        decisive = Exchange(number=1, cell=CELL.name, check=rule, sent={}, answer=Answer(fault=fault), milliseconds=1)
+        return replace(result(rule, rule), evidence=Evidence(decisive=decisive))
+
+    closed = [lost(rule, "it closed the connection") for rule in (FIRST, SECOND, THIRD)]
+    assert causes(*closed, lost(FOURTH, "silence")) == [None, FIRST, FIRST, None]
+    assert causes(*closed[:2], lost(FOURTH, "silence")) == [None] * 3
+
+
 def test_the_cause_of_an_error_that_a_busy_server_returns_is_the_check_that_is_about_load():
     alike = [result(rule, rule, code=-32000) for rule in (FIRST, SECOND, "busy-refusal")]
     assert causes(*alike) == ["busy-refusal", "busy-refusal", None]

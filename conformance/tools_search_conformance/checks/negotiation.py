@@ -383,7 +383,8 @@ def _expect_missing(bench: Bench, exchange: Exchange, case: str) -> None:
 )
 async def undeclared_client_status(bench: Bench) -> None:
     exchange = await bench.server.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
-    bench.require(exchange.error is not None, f"the search got {exchange.describe()} instead of an error", exchange)
+    what, cause = f"the search got {exchange.describe()} instead of an error", "undeclared-client-refused"
+    bench.require(exchange.error is not None, what, exchange, consequence_of=cause)
     status = exchange.answer.status
     bench.expect(status == 400, exchange, f"the error came with HTTP status {status} instead of 400")
 

@@ -1,10 +1,11 @@
 """Finds failures in a cell that probably share a cause, so that reports can show it first and group the rest under it.
 
 A check can name its cause itself, or in its message. Otherwise, checks share a cause if they produce the same message,
-if their requests, although different, get the same error, or if invalid requests are refused in the same wrong way, in
-any words; a request that is served is another fault. The same applies to checks during which the target exits as it
-does after another check's request, and to checks that find it gone. If earlier requests change later answers, that is
-why several checks that name no cause could not be verified. This changes no status and no verdict.
+if their requests, although different, get the same error or for the same reason no response, or if invalid requests are
+refused in the same wrong way, in any words; a request that is served is another fault. The same applies to checks
+during which the target exits as it does after another check's request, and to checks that find it gone. If earlier
+requests change later answers, that is why several checks that name no cause could not be verified. This changes no
+status and no verdict.
 """
 
 from __future__ import annotations
@@ -167,8 +168,11 @@ def _wrong_refusal_of(result: Result) -> tuple[Hashable, ...] | None:
 
 
 def _error_of(result: Result) -> tuple[Hashable, ...] | None:
-    error = result.evidence.decisive.error if result.evidence.decisive else None
-    return None if error is None else (error.code, error.message)
+    """Return the error that a request got, or why it got no response."""
+    found = result.evidence.decisive
+    if found is None or found.error is None:
+        return None if found is None or found.replied or not found.answer.fault else (found.answer.fault,)
+    return found.error.code, found.error.message
 
 
 def _message_of(result: Result) -> tuple[Hashable, ...] | None:
