@@ -16,8 +16,8 @@ import click
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended the program."""
 
-_STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""Errors that come from standard output when they name no file."""
+_STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC})
+"""Errors that come from standard output when they name no file. Click handles `EPIPE`."""
 
 
 def run_and_exit(
