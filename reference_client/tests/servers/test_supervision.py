@@ -10,6 +10,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError
+from tools_search_client.servers import supervision
 from tools_search_client.servers.diagnostics import Diagnostics
 from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
@@ -57,7 +58,7 @@ class Doubles:
         yield TOOLS
 
     def server(self, **options: Any) -> SupervisedServer:
-        return SupervisedServer(self, clock=lambda: self.now, backoff=Backoff(1.0, 4.0), **options)
+        return SupervisedServer(self, backoff=Backoff(1.0, 4.0), **options)
 
 
 def depth(error: BaseException) -> int:
@@ -65,8 +66,10 @@ def depth(error: BaseException) -> int:
 
 
 @pytest.fixture
-def doubles() -> Doubles:
-    return Doubles()
+def doubles(monkeypatch: pytest.MonkeyPatch) -> Doubles:
+    doubles = Doubles()
+    monkeypatch.setattr(supervision, "monotonic", lambda: doubles.now)
+    return doubles
 
 
 @asynccontextmanager

@@ -61,7 +61,6 @@ class SupervisedServer:
         open_server: Opens a new connection, like the function of that name, given `on_close` and `diagnostics`.
         connect_timeout: Timeout in seconds for an attempt to connect.
         backoff: Pauses between attempts.
-        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -70,13 +69,11 @@ class SupervisedServer:
         *,
         connect_timeout: float = 60.0,
         backoff: Backoff | None = None,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         require_seconds("connect_timeout", connect_timeout)
         self._open = open_server
         self._connect_timeout = connect_timeout
         self._backoff = backoff or Backoff()
-        self._clock = clock
         self.connected: ServerTools | None = None
         """The tools, if there is currently a connection."""
         self._wanted = anyio.Event()
@@ -107,7 +104,7 @@ class SupervisedServer:
         if instead_of is not None and self.connected in (None, instead_of) and self._settled.is_set():
             await self._tidied.wait()
         if self.connected is None:
-            if self._failure is not None and self._clock() < self._not_before and instead_of is None:
+            if self._failure is not None and monotonic() < self._not_before and instead_of is None:
                 raise self._failure.with_traceback(None)  # else the traceback grows with each caller
             self._wanted.set()
             await self._settled.wait()
@@ -139,7 +136,7 @@ class SupervisedServer:
             self.connected = None
             self._failures += 1  # the end of a connection counts as one, too
             pause = 0.0 if isinstance(self._failure, RESOLVABLE) else self._backoff.after(self._failures)
-            self._not_before = self._clock() + pause
+            self._not_before = monotonic() + pause
             self._wanted = anyio.Event()
             # Replaced first, so that callers who are woken and ask again wait for the next attempt.
             waiting, self._settled = self._settled, anyio.Event()
