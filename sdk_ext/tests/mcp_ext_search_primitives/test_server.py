@@ -274,12 +274,15 @@ async def test_a_server_without_templates_has_none_to_find(offering: Offering, c
         assert (await ask(client, RESOURCE_TEMPLATES, "ticket"))["resourceTemplates"] == []
 
 
-@every_primitive
-async def test_a_list_that_breaks_off_at_a_later_page_is_an_error_and_not_a_shorter_list(
-    offering: Offering, connect: Connect, primitive: Primitive[Any]
+@pytest.mark.parametrize(
+    ("primitive", "is_later"),
+    [(RESOURCES, False), (PROMPTS, False), (RESOURCES, True), (RESOURCE_TEMPLATES, True), (PROMPTS, True)],
+)
+async def test_a_list_that_breaks_off_is_an_error_and_not_a_shorter_list(
+    offering: Offering, connect: Connect, primitive: Primitive[Any], is_later: bool
 ) -> None:
     async def refuse(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == primitive.list_method and "cursor" in (ctx.params or {}):
+        if ctx.method == primitive.list_method and ("cursor" in (ctx.params or {})) == is_later:
             raise MCPError(METHOD_NOT_FOUND, "Method not found")
         return await call_next(ctx)
 
@@ -359,21 +362,26 @@ async def test_a_list_without_end_is_an_error_and_not_a_wait(
     offering: Offering, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_ext_search_primitives.server.MAX_ITEMS", 1_000)
-    server = offering(resources=_Endless(), page_size=400)
+    endless = _Endless()
+    server = offering(resources=endless, page_size=400)
     ToolsSearch(resources=True).install(server)
     async with connect(server) as client:
         with pytest.raises(MCPError) as refused:
             await ask(client, RESOURCES, "x")
         assert (refused.value.code, refused.value.message) == (INTERNAL_ERROR, "Internal server error")
+    assert 1_000 < endless.read < 2_000
 
 
 class _Endless:
     """Ten million resources, made when they are looked at."""
 
+    read = 0
+
     def __len__(self) -> int:
         return 10_000_000
 
     def __getitem__(self, places: slice) -> list[dict[str, Any]]:
+        self.read = places.stop
         return [{"uri": f"docs://{place}", "name": str(place)} for place in range(places.start, places.stop)]
 
 
