@@ -58,6 +58,8 @@ def test_so_has_the_lack_of_any_response_for_one_reason():
     closed = [lost(rule, "it closed the connection") for rule in (FIRST, SECOND, THIRD)]
     assert causes(*closed, lost(FOURTH, "silence")) == [None, FIRST, FIRST, None]
     assert causes(*closed[:2], lost(FOURTH, "silence")) == [None] * 3
+    state = "any-sequence"  # the same request is answered at other times
+    assert causes(*closed[:2], lost(state, "it closed the connection")) == [state, state, None]
 
 
 def test_the_cause_of_an_error_that_a_busy_server_returns_is_the_check_that_is_about_load():

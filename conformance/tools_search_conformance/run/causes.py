@@ -146,9 +146,13 @@ def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int
 
 
 def _rank(result: Result) -> tuple[bool, bool, int, int]:
-    """Return the sort key for the cause among similar results: about the error, the extension's, worst, earliest."""
+    """Return the sort key for the cause among similar results: about it, the extension's, worst, earliest.
+
+    If the same request is answered at other times, no request is the reason why some get no response.
+    """
     error = result.evidence.decisive.error if result.evidence.decisive else None
-    about = error is not None and result.check in (_RULES_OF_ERRORS.get(error.code), _RULE_OF_LOAD)
+    rules = _RULES_OF_STATE if error is None else (_RULES_OF_ERRORS.get(error.code), _RULE_OF_LOAD)
+    about = result.check in rules
     return not about, is_base(result.check), _CAUSED.index(result.status), place_in_order(result.check)
 
 
