@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import IO, Any
 
 from .client_library import Client
-from .miniature_transports import HttpTransport, Json, StdioTransport
+from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
 
 _PIECE = 65536
 
@@ -195,3 +195,29 @@ class _CommentsAsData(_EachField):
 
 class CommentTakenForData(Client):
     http_transport = _CommentsAsData
+
+
+class UnknownNotificationsFatal(Client):
+    def notified(self, notification: Json) -> None:
+        if "id" not in notification and not notification["method"].endswith(("list_changed", "acknowledged")):
+            raise TransportError(f"there is no {notification['method']}")
+        super().notified(notification)
+
+
+class RequestsOfServersFatal(Client):
+    def notified(self, notification: Json) -> None:
+        if "id" in notification:
+            raise TransportError("a server has nothing to ask")
+        super().notified(notification)
+
+
+class _FirstEvent(HttpTransport):
+    def request(self, message: Json, headers: dict[str, str]) -> Json:
+        first = next(self._exchange(message, headers))
+        return {"result": {}} if "method" in first else first
+
+
+class FirstEventTaken(Client):
+    """Takes the first event of a stream for the response."""
+
+    http_transport = _FirstEvent

@@ -183,7 +183,7 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
         return
     if not connection.streaming:
         await connection.start_stream(opened)
-    for each in (*reply.before, response):
+    for each in (*peer.before(message, reply), response):
         await connection.send_event(each, in_pieces=reply.divided)
     await connection.end_stream()
 
@@ -232,7 +232,7 @@ class _RelayConnection:
         if reply.hangs_up:
             self._writer.close()
             return
-        for each in reply.before:
+        for each in peer.before(message, reply):
             await self.send(each)
         data = encode(peer.response(message, reply))
         # Characters that `encode` escapes for some readers can also be sent unescaped, because they end no line.

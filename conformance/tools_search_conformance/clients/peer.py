@@ -18,7 +18,7 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
 from tools_search_conformance.clients.disguise import request_as_of_tools, result_as_of
 from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
-from tools_search_conformance.clients.script import RefusalError, Reply, Script
+from tools_search_conformance.clients.script import OWN_ID, RefusalError, Reply, Script
 from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.properties import EXAMPLES
 from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
@@ -189,6 +189,10 @@ class Peer:
         """Return the JSON-RPC response that carries a reply to `message`."""
         outcome = {"error": reply.error} if reply.error is not None else {"result": reply.result}
         return {"jsonrpc": "2.0", "id": message["id"], **outcome}
+
+    def before(self, message: JsonObject, reply: Reply) -> list[JsonObject]:
+        """Return the messages that come before a reply to `message`."""
+        return [{**each, "id": message["id"]} if each.get("id") == OWN_ID else each for each in reply.before]
 
     def status(self, reply: Reply) -> int:
         """Return the HTTP status for a reply in this era."""

@@ -24,6 +24,9 @@ _CURSOR_DIGITS: Final = 9
 """The maximum number of digits in a listing's cursor."""
 
 
+OWN_ID: Final = "the id of the request itself"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     """The server's reply to a request: a `result`, an `error`, or nothing."""
@@ -31,7 +34,7 @@ class Reply:
     result: JsonObject | None = None
     error: JsonObject | None = None
     before: Sequence[JsonObject] = ()
-    """Messages to send first, on the same stream."""
+    """Messages to send first, on the same stream; one with `OWN_ID` gets the id of the client's request."""
     divided: bool = False
     """Whether to send the bytes in small pieces; on an event stream, mixed with everything else that it can contain."""
     streamed: bool = False

@@ -8,8 +8,9 @@ from typing import Final
 
 from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.peer import Peer
-from tools_search_conformance.clients.script import HeldSearch, Script, found, tool, two_pages
+from tools_search_conformance.clients.script import OWN_ID, HeldSearch, Script, found, tool, two_pages
 from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.eras import LEGACY
 
 _NEED: Final = "fold a crane"
 _CURSOR: Final = "se\u00f1al \u6298 \U0001f4d6"
@@ -27,6 +28,10 @@ _STRAY: Final[JsonObject] = {
         "cacheScope": "private",
     },
 }
+_NEWS: Final[JsonObject] = {
+    "jsonrpc": "2.0", "method": "notifications/example.com/news", "params": {"tools": [tool("of_no_request")]}
+}  # fmt: skip
+_PING: Final[JsonObject] = {"jsonrpc": "2.0", "id": OWN_ID, "method": "ping"}
 _FIRST: Final = "dispatch a courier"
 _SECOND: Final = "brew a pot of coffee"
 _FOUND: Final = {_FIRST: "dispatch_courier", _SECOND: "brew_coffee"}
@@ -94,6 +99,24 @@ async def foreign_response(bench: ClientBench) -> None:
             session.expect("of no request" not in session.followed, message)
             message = f"after a response whose id belongs to no request, the search returned {outcome.describe()}"
             session.expect("of_no_request" not in outcome.names, message)
+
+
+@client_check(
+    title="What comes before a response is not taken for it",
+    sends="Searches, where a notification that no client knows comes before the response, over HTTP on the same event"
+    " stream; from a legacy server then a `ping`, which has the id of the search.",
+    passes="The client returns the tool of the response.",
+)
+async def messages_before_response(bench: ClientBench) -> None:
+    before = {_NEED: _NEWS, _FIRST: _PING} if bench.cell.era == LEGACY else {_NEED: _NEWS}
+    search = Script(search=lambda params: found(tool("of_the_request"), before=(before.get(params["query"], _NEWS),)))
+    async with bench.connected(search) as session:
+        for need, message in before.items():
+            outcome = await session.search(need)
+            session.require_search()
+            what = f"{message['method']!r} came before the response, and the search returned {outcome.describe()}"
+            right = outcome.names == ["of_the_request"]
+            session.expect(right, what, session.evidence, case=f"{message['method']!r} before the response")
 
 
 def _held_search(*before_second: JsonObject) -> HeldSearch:
