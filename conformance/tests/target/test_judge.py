@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from tools_search_conformance import catalogs
 from tools_search_conformance.model import Result, Run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
+from tools_search_conformance.run.judging import RUN_SECONDS, TIME_OVER
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.target import list_bench
 from tools_search_conformance.target.judge import judge_server
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
@@ -54,6 +57,38 @@ async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that
     verdict = verdict_of(run)
     assert verdict["word"] == "PASSED, BUT --effort quick LEAVES CHECKS OUT"
     assert verdict["binding"]["whyNotShown"]["need more effort"] > 0
+
+
+async def test_no_cell_is_begun_when_the_time_for_the_run_is_over_and_the_verdict_says_to_test_in_parts(
+    options: Build, target: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(RUN_SECONDS, "quick", 0.0)
+    run = await judge(options("limit-honored", http_argv=target("miniature", "--http")))
+    assert [cell.era for cell in run.cells] == [MODERN]
+    assert [(entry.cell.era, entry.reason, entry.expected) for entry in run.unavailable] == [(LEGACY, TIME_OVER, True)]
+    assert [result.message for result in run.results] == [f"not finished when {TIME_OVER}"]
+    assert exit_status(run) == 3
+    parts = "Test it in parts, with --cell, --section or --only, or with --effort quick."
+    assert verdict_of(run)["next"][0] == f"http-2025-11-25: {TIME_OVER}. {parts}"
+    alone = await judge(options("limit-honored", http_argv=target("miniature", "--http"), era=MODERN))
+    assert verdict_of(alone)["next"][-1] == parts
+
+
+async def test_a_list_that_takes_long_to_read_is_not_read_again_after_searches(
+    options: Build, target: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    listings = list[int]()
+    for seconds in (60.0, 0.0):
+        monkeypatch.setattr(list_bench, "_LONG_LISTING_SECONDS", seconds)
+        argv = target("miniature", "--tools-alone")
+        run = await judge(options("subset-of-list", argv=argv, era=MODERN, out=tmp_path / str(seconds)))
+        assert [result.status for result in run.results] == ["pass"]
+        log = (tmp_path / str(seconds) / "wire/stdio-2026-07-28.jsonl").read_bytes()
+        exchanges = [json.loads(line) for line in log.splitlines()]
+        asked = [each["sent"]["method"] for each in exchanges if each.get("check", "").endswith("subset-of-list")]
+        listings.append(asked.count("tools/list"))
+    assert listings[0] > listings[1]
+    assert listings[1] == 0
 
 
 async def test_a_server_that_ends_at_its_first_search_of_all_is_told_so_and_judged_on(

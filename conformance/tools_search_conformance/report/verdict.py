@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell, grouped
+from tools_search_conformance.run.judging import TIME_OVER
 from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import number_of
@@ -41,6 +42,7 @@ _AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
 _INCONCLUSIVE: Final = "INCONCLUSIVE"
 _STALE: Final = "STALE BASELINE"
 _REASONS: Final = 3
+_IN_PARTS: Final = "Test it in parts, with --cell, --section or --only, or with --effort quick."
 """Maximum number of reasons to show for an inconclusive verdict."""
 _TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HTTP"}
 _UNREACHED: Final[Mapping[SkipReason, str]] = {
@@ -115,8 +117,10 @@ def counts_against(run: Run, result: Result) -> bool:
         return False
     if result.status == "unverified":
         # A fixture serves the catalogs that the checks need, so it is to blame for rules that it does not exercise,
-        # unless a rate limit blocked the requests. A client decides for itself when it searches.
-        to_blame = run.profile == "fixture" and not of_client(run) and not _is_cut_off(run, result.cell)
+        # unless a rate limit blocked the requests, or the run took too long. A client decides for itself when it
+        # searches.
+        kept_from_it = _is_cut_off(run, result.cell) or TIME_OVER in result.message
+        to_blame = run.profile == "fixture" and not of_client(run) and not kept_from_it
         counts = to_blame or run.strict
         return counts and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
@@ -380,7 +384,8 @@ def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[s
     by_reason = grouped((entry.reason, entry.cell) for entry in missing)
     for reason, cells in by_reason.items():
         logs = ", ".join(f"wire/{cell.name}.jsonl" for cell in cells)
-        yield f"{', '.join(cell.name for cell in cells)}: {reason}. For the messages, see {logs}."
+        what = _IN_PARTS if reason == TIME_OVER else f"For the messages, see {logs}."
+        yield f"{', '.join(cell.name for cell in cells)}: {reason}. {what}"
     broken = {cell.era for cells in by_reason.values() for cell in cells}
     for era in ERAS if broken else ():
         if era not in broken and any(cell.era == era for cell in run.cells):
@@ -392,6 +397,9 @@ def _next_of_unverified(run: Run) -> Iterator[str]:
     messages = grouped(dict.fromkeys(open_))
     for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
         yield f"{number_of(len(checks), 'check')}: {message}"
+    if any(TIME_OVER in message for message in messages):
+        yield _IN_PARTS
+        return
     if any(_is_cut_off(run, cell) for cell in run.cells):
         return
     if of_client(run):

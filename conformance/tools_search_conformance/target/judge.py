@@ -21,7 +21,7 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
 from tools_search_conformance.model import CELLS, Cell, Check, Run, UnavailableCell, UnverifiableError, rule_of
-from tools_search_conformance.run.judging import RUN_SECONDS, not_run, run_check
+from tools_search_conformance.run.judging import RUN_SECONDS, TIME_OVER, not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
 from tools_search_conformance.target.bench import Bench
@@ -141,6 +141,10 @@ class _TargetJudge:
 
     async def _judge_cell(self, cell: Cell, go_on: anyio.Event) -> None:
         """Judge a cell, with a separate target while another cell is judged; sets `go_on` when the next can begin."""
+        if self.found.cells and time.monotonic() > self.deadline:
+            self.found.unavailable.append(UnavailableCell(cell=cell, reason=TIME_OVER, expected=True))
+            go_on.set()
+            return
         target = self.target.another() if self.under_way and isinstance(self.target, Program) else self.target
         self.under_way += 1
         try:
