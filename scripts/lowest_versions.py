@@ -1,0 +1,25 @@
+"""Prints, as constraints for pip, the lowest version that pyproject.toml allows of each package that users install.
+
+Run from anywhere.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+OF_DEVELOPERS = {"benchmark", "demo", "dev"}
+
+project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+extras = {"": project["dependencies"], **project["optional-dependencies"]}
+requirements = [Requirement(line) for name, lines in extras.items() if name not in OF_DEVELOPERS for line in lines]
+lowest = {
+    f"{requirement.name}=={specifier.version}"
+    for requirement in requirements
+    for specifier in requirement.specifier
+    if specifier.operator in {">=", "=="}
+}
+print("\n".join(sorted(lowest)))
