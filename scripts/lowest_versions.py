@@ -9,17 +9,19 @@ import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_DEVELOPERS = {"benchmark", "demo", "dev"}
 
 project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 extras = {"": project["dependencies"], **project["optional-dependencies"]}
-requirements = [Requirement(line) for name, lines in extras.items() if name not in OF_DEVELOPERS for line in lines]
-lowest = {
-    f"{requirement.name}=={specifier.version}"
-    for requirement in requirements
-    for specifier in requirement.specifier
+needed = [Requirement(line) for name, lines in extras.items() if name not in OF_DEVELOPERS for line in lines]
+lowest = [
+    (each.name, Version(specifier.version))
+    for each in needed
+    for specifier in each.specifier
     if specifier.operator in {">=", "=="}
-}
-print("\n".join(sorted(lowest)))
+]
+for name, version in dict(sorted(lowest)).items():  # the highest, if extras differ
+    print(f"{name}=={version}")
