@@ -16,11 +16,16 @@ from tools_search_ranking.semantic.minilm import minilm, pieces
 
 _FILE: Final = Path(__file__).with_name("tools.jsonl")
 _MAX_PIECES: Final = 24
+EVERY: Final = 25
+"""One tool of so many is kept in the package, for comparison with the tools of a server."""
+
 _PEOPLES_REQUESTS: Final = 4
 """Number of requests per tool that people wrote. A model wrote one more, which is drawn twice as often."""
 
 
-class _Row(BaseModel):
+class Row(BaseModel):
+    """An invented tool and requests that it serves: first those of people, then that of a model."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
@@ -51,10 +56,20 @@ class Examples:
     """The tool that serves each request."""
 
 
+def read_rows() -> list[Row]:
+    """Return the rows of `tools.jsonl`, in which tools of one domain, or of one server, are neighbors."""
+    return [Row.model_validate_json(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def tool_of(row: Row) -> Tool:
+    """Return the tool without parameters."""
+    return Tool(name=row.name, description=row.description, input_schema={"type": "object"})
+
+
 def read_examples() -> Examples:
     """Return all requests in `tools.jsonl` in languages that the model knows."""
-    rows = [_Row.model_validate_json(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
-    tools = [Tool(name=row.name, description=row.description, input_schema={"type": "object"}) for row in rows]
+    rows = read_rows()
+    tools = list(map(tool_of, rows))
     model = minilm()
     asked = [
         (number, query, 1 if place < _PEOPLES_REQUESTS else 2)

@@ -15,6 +15,7 @@ from mcp_ext_tools_search.ranking.floor import floored
 
 from benchmarks.bootstrap import mean
 from benchmarks.datasets import SMALL, read_dataset
+from benchmarks.meaning.catalogs import invented_catalogs
 from benchmarks.options import FILE, data_option, json_option, split_option, write_figures
 from benchmarks.report.tables import retrieval_tables, silence_tables
 from benchmarks.retrieval.fitting import fitted, generic_stems
@@ -82,7 +83,7 @@ def main(
     if fit:
         click.echo(f"generic: {' '.join(generic_stems(datasets))}")
         for name in rankers:
-            intercept, slopes = fitted(datasets, JUDGING[name](0))
+            intercept, slopes = fitted([*datasets, *invented_catalogs()], JUDGING[name](0))
             click.echo(f"{name}: {intercept}, {slopes}")
     chosen: Mapping[str, Ranker] = {name: RANKERS[name] for name in rankers}
     if thresholds:

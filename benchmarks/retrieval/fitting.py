@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final, Protocol, TypeAlias
@@ -37,9 +38,9 @@ class Judging(ToolIndex, Protocol):
 def fitted(datasets: Sequence[Dataset], ranker: Callable[[Sequence[Tool]], Judging]) -> Weights:
     """Return the intercept and weights that separate requests with a tool from those without.
 
-    All catalogs have equal weight, as do both kinds of request in each. Requests whose right tool is not among the
-    first five are left out, because little is lost with them. Uses Newton's method on standardized signs, with a ridge
-    penalty.
+    Catalogs with one name count as one; all names have equal weight, as do both kinds of request in each. Requests
+    whose right tool is not among the first five are left out, because little is lost with them. Uses Newton's method on
+    standardized signs, with a ridge penalty.
     """
     signs: list[tuple[float, ...]] = []
     groups: list[tuple[str, bool]] = []
@@ -52,7 +53,8 @@ def fitted(datasets: Sequence[Dataset], ranker: Callable[[Sequence[Tool]], Judgi
                 signs.append(own)
                 groups.append((dataset.name, bool(query.relevant)))
     served = np.array([is_served for _, is_served in groups], dtype=np.float64)
-    weights = np.array([1 / groups.count(group) for group in groups])
+    sizes = Counter(groups)
+    weights = np.array([1 / sizes[group] for group in groups])
     weights /= weights.sum()
     read = np.array(signs)
     means, deviations = np.mean(read, axis=0), np.std(read, axis=0) + 1e-9

@@ -1,8 +1,9 @@
 """The default ranking's confidence that its first tool serves a request at all.
 
 A lexical ranking finds something for any request. Whether it fits depends on how much of the request the tools cover,
-where, and with which words. A logistic regression combines eight such signs. Its weights are fitted to requests from
-public data sets, and to requests paired with the tools of another set (`python -m benchmarks.retrieval --fit`).
+and among how many. A logistic regression combines four such signs. Its weights are fitted to requests from public data
+sets and for invented tools, and to requests paired with the tools of another set (`python -m benchmarks.retrieval
+--fit`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from operator import mul
 from typing import Final, NamedTuple
 
 import numpy as np
-from mcp_ext_tools_search.ranking.fields import STEPS
-from mcp_ext_tools_search.ranking.simple import SATURATION
 from numpy.typing import NDArray
 
-from tools_search_ranking.postings import IN_NAME, steps_of
 from tools_search_ranking.score import Scores
 
 COMPARED: Final = 5
@@ -25,54 +23,24 @@ COMPARED: Final = 5
 _MAX_TOOLS: Final = 2_500
 """The size of the largest set that the weights were fitted to. Beyond it, the effect of more tools is unknown."""
 
-_MAX_WORDS: Final = 50
-"""More than 99 % of the requests that the weights were fitted to have no more. Pasted text is usually longer."""
-
-_LITTLE: Final = 0.1
-
 
 class Signs(NamedTuple):
-    """The signs that a tool serves a request. Only the request's own words count, unless stated otherwise."""
-
-    strong_evidence: float
-    """Logarithm of the first tool's overlap with the request in its name, title, first sentence and labels, or in words
-    that it repeats."""
-
-    shared_evidence: float
-    """Mean overlap of the first tools with the request: a tool that fits is rarely alone."""
+    """The signs that a tool serves a request."""
 
     score: float
-    """BM25 of the first tool for the request's words, relative to the idf of a word that no tool has."""
+    """Score of the first tool, relative to the idf of a word that no tool has."""
 
-    name_share: float
-    """Share of the first tool's name that the request's words cover."""
-
-    other_share: float
-    """Share of the first tool's name that relatives of the request's words cover."""
+    shared_evidence: float
+    """Mean overlap of the first tools with the request's own words: a tool that fits is rarely alone."""
 
     query_share: float
     """Share of the request that the first tool covers."""
-
-    size: float
-    """Number of words in the request, counting generic ones as half, at most 50. More words match more by chance."""
 
     tools: float
     """Logarithm of the number of distinct tools, at most 2,500. Among more tools, more match by chance."""
 
 
-WEIGHTS: Final = (
-    0.129,
-    Signs(
-        strong_evidence=0.263,
-        shared_evidence=1.634,
-        score=0.697,
-        name_share=1.082,
-        other_share=1.739,
-        query_share=2.814,
-        size=-0.086,
-        tools=-0.541,
-    ),
-)
+WEIGHTS: Final = (0.32, Signs(score=0.685, shared_evidence=0.896, query_share=2.769, tools=-0.567))
 """Intercept and weights of the logistic regression."""
 
 
@@ -97,35 +65,16 @@ def signs(scores: Scores, *, with_others: bool = True) -> Signs | None:
         `None` if there are no signs, because the query has words in a script without spaces, or no meaningful words.
     """
     query, statistics, first = scores.query, scores.statistics, scores.first
-    if query.size is None:
+    if not query.is_judged:
         return None
-    found = Signs(
-        strong_evidence=log(_LITTLE),
-        shared_evidence=0.0,
-        score=0.0,
-        name_share=0.0,
-        other_share=0.0,
-        query_share=0.0,
-        size=min(query.size, _MAX_WORDS),
-        tools=log(min(statistics.distinct, _MAX_TOOLS)),
-    )
+    found = Signs(score=0.0, shared_evidence=0.0, query_share=0.0, tools=log(min(statistics.distinct, _MAX_TOOLS)))
     if first is None:
         return found
-    # Terms that cover part of the request come first, then relatives that a name may have instead.
-    ends = scores.counts[: len(query.naming)].cumsum()
-    own = (scores.slots[: int(ends[-1]) if len(ends) else 0] == first).nonzero()[0]
+    ends = scores.covering.cumsum()
+    own = (scores.slots[: int(scores.covering.sum())] == first).nonzero()[0]
     terms: NDArray[np.int64] = np.asarray(np.searchsorted(ends, own, side="right"), dtype=np.int64)
-    postings, is_said = scores.postings[own], terms < len(query.covered)
-    names = np.array(query.naming)[terms] * (postings & IN_NAME > 0) / statistics.name_idf[first]
-    name_share = min(float(names[is_said].sum()), 1.0)
-    postings, terms = postings[is_said], terms[is_said]
-    steps = steps_of(postings).astype(np.float64)
-    by_term = np.array(query.values)[terms] * (SATURATION + 1) * steps / (steps + statistics.saturation[first])
     found = found._replace(
-        strong_evidence=log(_LITTLE + float(np.array(query.evidence)[terms[steps >= STEPS]].sum())),
-        score=float(by_term.sum()) / statistics.rarest_of_distinct,
-        name_share=name_share,
-        other_share=min(float(names.sum()), 1.0) - name_share,
+        score=float(scores.total[first]) / statistics.rarest_of_distinct,
         query_share=min(float(np.array(query.covered)[terms].sum()) / (query.total_idf or 1.0), 1.0),
     )
     if not with_others:

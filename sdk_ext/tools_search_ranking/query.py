@@ -31,7 +31,6 @@ _KEPT_QUERIES: Final = 256
 """Cached weighted queries: each page of a search repeats its query."""
 
 _GENERIC_EVIDENCE: Final = 0.15
-_GENERIC_SIZE: Final = 0.5
 
 _GENERIC: Final = """
     access account add address after agent ai allow analysis api app array ask availabl bas befor calculat call
@@ -95,8 +94,8 @@ class WeighedQuery:
     total_idf: float
     """Sum of the idf of the query's words, whether or not the catalog knows them."""
 
-    size: float | None = None
-    """Number of words, counting generic ones as half; `None` if words cannot be separated or none is meaningful."""
+    is_judged: bool = False
+    """Whether the confidence applies: words can be separated, and one of them is meaningful."""
 
     says_nothing: bool = False
     """Whether all its words are stop words, numbers or single letters."""
@@ -149,8 +148,8 @@ class Weigher:
             total_idf=total,
             says_nothing=all(map(_says_nothing, request.stems)),
         )
-        if not weighed.says_nothing and (query.isascii() or not any(map(is_unspaced, request.stems))):
-            weighed.size = len(request.stems) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(request.stems))
+        is_spaced = query.isascii() or not any(map(is_unspaced, request.stems))
+        weighed.is_judged = is_spaced and not weighed.says_nothing
         if request.stems and is_unknown:
             weighed.unknown, weighed.unknown_part = self._unknown(request)
         weighed.unfound = self.terms_of_floor(query, weighed.terms)

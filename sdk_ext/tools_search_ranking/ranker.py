@@ -27,7 +27,7 @@ DEFAULT_LEAST_CONFIDENCE: Final = 0.02
 """Costs requests that a tool serves nothing that was measured, those in people's own words among them; for other
 thresholds see `benchmarks/RESULTS.md`."""
 
-_MIN_OF_UNKNOWN: Final = 0.07
+_MIN_OF_UNKNOWN: Final = 0.1
 """Minimum confidence in an answer if more than half of the request's specific words are unknown.
 
 The remaining words find tools by chance. If no specific word is known, no confidence is high enough. Both rules

@@ -110,9 +110,9 @@ def _pasted(words: int) -> str:
 def test_evidence_never_speaks_against_a_tool(tools: list[Tool], query: str):
     found = FieldedRanker()(tools).signs(query)
     assert found is not None
-    none = found._replace(strong_evidence=log(0.1), shared_evidence=0.0)
+    none = found._replace(score=0.0, shared_evidence=0.0, query_share=0.0)
     assert confidence(none) <= confidence(found)
-    assert min(WEIGHTS[1][:6]) > 0
+    assert min(WEIGHTS[1][:3]) > 0
 
 
 def test_many_instances_of_a_server_hold_back_no_more_than_one(tools: list[Tool]):

@@ -1,7 +1,7 @@
 """Models that turn texts into vectors, the texts that they read, and their weights for confidence.
 
 Words alone cannot distinguish a request in other words from one that no tool serves. So one logistic regression
-combines two signs of meaning with the lexical signs (`confidence.py`). It is fitted in the same way (`python -m
+combines three signs of meaning with the lexical signs (`confidence.py`). It is fitted in the same way (`python -m
 benchmarks.retrieval --fit`). The weights are specific to a model, because the cosines of two models are not comparable.
 """
 
@@ -54,20 +54,19 @@ class EmbedderError(Exception):
 class SemanticSigns(NamedTuple):
     """The signs that a tool serves a request. The lexical ones come first, as in `Signs`."""
 
-    strong_evidence: float
-    shared_evidence: float
     score: float
-    name_share: float
-    other_share: float
+    shared_evidence: float
     query_share: float
-    size: float
     tools: float
 
     cosine: float
     """The highest cosine between the query and any of the first tools."""
 
-    sentences: float
-    """Number of compared sentences in the query. The more there are, the more likely one is near by chance."""
+    first_by_words: float
+    """The cosine between the query and the tool that words alone rank first."""
+
+    elsewhere: float
+    """Mean of the highest cosines between the query and the tools of `Embedder.others`."""
 
 
 Weights: TypeAlias = tuple[float, SemanticSigns]
@@ -105,6 +104,10 @@ class Embedder:
 
     weights: Weights | None = None
     """Weights for confidence, fitted to the model's cosines. Without them, confidence is based on words alone."""
+
+    others: Callable[[], Vectors] | None = None
+    """Returns vectors of tools of every kind, for confidence: a query that a tool serves is nearer to it than to most
+    of these."""
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors for texts of tools.

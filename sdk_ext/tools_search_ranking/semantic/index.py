@@ -42,6 +42,9 @@ _GROUP_PART: Final = 4
 _NEAR: Final = 1.0
 """Standard deviations above the mean from which a tool is found that shares no word with the query."""
 
+_ELSEWHERE: Final = 10
+"""Number of nearest tools of `Embedder.others` to average."""
+
 _Entries: TypeAlias = tuple[Entry, Entry, Entry]
 """The vectors of a tool's full text, of its summary, and of its group (or of its full text if it has none)."""
 
@@ -117,8 +120,8 @@ class SemanticIndex:
             return lexical.search(query, visible=visible)
         if weights is not None and isinstance(lexical, FieldedIndex):
             by_words, words = lexical.judged(query, visible=visible)
-            hits, cosine = self._fused(by_words, shown, vectors)
-            found = words and SemanticSigns(*words, cosine, len(vectors))
+            hits, near = self._fused(by_words, shown, vectors)
+            found = words and SemanticSigns(*words, *near, self._elsewhere(vectors))
             least = lexical.least_confidence
             if least > 0 and (confidence(found, weights) < least or lexical.says_nothing(query)):
                 return lexical.floor(query, visible=visible)
@@ -133,7 +136,8 @@ class SemanticIndex:
         if vectors is None or not isinstance(self._lexical, FieldedIndex):
             return None
         hits, words = self._lexical.judged(query, visible=visible)
-        return words and SemanticSigns(*words, self._fused(hits, shown, vectors)[1], len(vectors))
+        _, near = self._fused(hits, shown, vectors)
+        return words and SemanticSigns(*words, *near, self._elsewhere(vectors))
 
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
         """Return the words of `query` that no visible tool mentions (`WordIndex`), regardless of meaning."""
@@ -153,8 +157,21 @@ class SemanticIndex:
         is_ready = len(shown) and all(part.are_ready(shown) for part in (self._own, self._summaries, self._groups))
         return shown, self._store.query_vectors(query) if is_ready and self._embedder.knows(query) else None
 
-    def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], vectors: Vectors) -> tuple[Sequence[Hit], float]:
-        """Return the hits by words and meaning, and the highest cosine between the query and any of the first tools."""
+    def _elsewhere(self, vectors: Vectors) -> float:
+        """Return how near the query is to the nearest tools of `Embedder.others`."""
+        if self._embedder.others is None:
+            return 0.0
+        near = cosines(self._embedder.others().astype(np.float32), vectors).max(axis=1)
+        return float(np.sort(near)[-_ELSEWHERE:].mean()) / UNIT
+
+    def _fused(
+        self, hits: Sequence[Hit], shown: NDArray[np.intp], vectors: Vectors
+    ) -> tuple[Sequence[Hit], tuple[float, float]]:
+        """Return the hits by words and meaning, and two cosines with the query.
+
+        They are the highest of any of the first tools, and that of the tool that is first by words (or, if none has a
+        word of the query, first of all).
+        """
         found = [self._slots[name] for name in names_of(hits)]
         scores = hits.scores() if isinstance(hits, LazyHits) and hits.scores else [hit.score for hit in hits]
         places = np.full(len(self._names), -1, dtype=np.intp)
@@ -171,7 +188,7 @@ class SemanticIndex:
         order = np.flatnonzero(fits)
         order = order[np.argsort(-total[order], kind="stable")]  # ties are broken by slot, and so by name
         if not len(order):
-            return (), 0.0
+            return (), (0.0, 0.0)
         slots: list[int] = shown[order].tolist()
         least = float(total.min())
         spread = float(total[order[0]]) - least
@@ -184,7 +201,8 @@ class SemanticIndex:
         answer = LazyHits(
             len(slots), lambda: [self._names[slot] for slot in slots], lambda page: [hit(rank) for rank in page]
         )
-        return answer, int(nearest[order[:COMPARED]].max()) / UNIT
+        first = int(np.searchsorted(shown, found[0])) if found else int(order[0])
+        return answer, (int(nearest[order[:COMPARED]].max()) / UNIT, int(nearest[first]) / UNIT)
 
 
 def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, _Entries]:

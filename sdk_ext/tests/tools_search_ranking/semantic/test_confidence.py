@@ -21,7 +21,7 @@ from tools_search_ranking.semantic.index import SemanticIndex
 
 from .conftest import SECONDS
 
-_NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, 0, 0, 0, 0, cosine=10, sentences=0))
+_NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, cosine=10, first_by_words=0, elsewhere=0))
 """Even from a cosine of one half on, for any words."""
 
 _NEVER = (-50.0, _NEAR_ALONE[1])
@@ -133,7 +133,7 @@ def test_hidden_tools_make_nobody_surer(judging: Embedder, tools: list[Tool]) ->
     assert list(index.search(_FITS, visible=seen)) == []
 
 
-def test_the_signs_of_meaning_are_the_nearest_of_the_first_tools_and_the_number_of_sentences(
+def test_the_signs_of_meaning_are_the_nearest_of_the_first_tools_and_the_first_by_words(
     judging: Embedder, tools: list[Tool]
 ) -> None:
     index = ready(judging, tools)
@@ -143,11 +143,30 @@ def test_the_signs_of_meaning_are_the_nearest_of_the_first_tools_and_the_number_
     assert two is not None
     assert fits.cosine > 0.5 > unfit.cosine
     assert two.cosine == pytest.approx(fits.cosine)
-    assert [signs.sentences for signs in (fits, unfit, two)] == [1, 1, 2]
-    by_words = FieldedRanker()(tools).signs(_FITS)
-    assert by_words is not None
-    assert fits[: len(by_words)] == by_words
+    by_words = FieldedRanker()(tools)
+    assert by_words.search(_FITS)[0].name == "read_text"
+    assert fits.first_by_words < 0.5 < fits.cosine
+    assert fits[: len(Signs._fields)] == by_words.signs(_FITS)
     assert confidence(fits, _NEAR_ALONE) > 0.5 > confidence(unfit, _NEAR_ALONE)
+    no_word = index.signs("limousine")
+    assert no_word is not None
+    assert no_word.first_by_words == no_word.cosine > 0.5
+
+
+def test_a_query_that_is_nearer_to_tools_of_other_domains_is_less_likely_to_be_served(
+    judging: Embedder, tools: list[Tool]
+) -> None:
+    apart = replace(judging, weights=(0.0, _NEAR_ALONE[1]._replace(elsewhere=-20)))
+    others = ["sell a limousine", *("boil an egg" for _ in range(20))]
+    compared = replace(apart, others=lambda: judging.vectors(others[:1]))
+    compared_with_many = replace(apart, others=lambda: judging.vectors(others))
+    alone, beside, among_many = (
+        ready(embedder, tools, least_confidence=0.1) for embedder in (apart, compared, compared_with_many)
+    )
+    signs = [found for index in (alone, beside, among_many) if (found := index.signs("limousine"))]
+    assert [round(found.elsewhere, 1) for found in signs] == [0, 0.6, 0.1]
+    assert [hit.name for hit in alone.search("limousine")] == ["rent_car"]
+    assert list(beside.search("limousine")) == []
 
 
 def test_the_bound_outlives_a_change(judging: Embedder, tools: list[Tool]) -> None:
