@@ -24,6 +24,7 @@ from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.report.terminal import print_run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
 from tools_search_conformance.run.causes import with_causes
+from tools_search_conformance.run.judging import NOT_FINISHED
 from tools_search_conformance.run.runner import write_reports
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
 from tools_search_conformance.wire.record import Answer, Exchange
@@ -147,6 +148,15 @@ def test_a_verdict_is_inconclusive_where_more_than_a_twentieth_of_a_cell_is_open
     run = run_of(*enough[1:], profile="live")
     assert exit_status(run) == 3
     assert "(1 of 19 in stdio-2026-07-28)" in verdict_of(run)["sentence"]
+
+
+def test_a_verdict_is_inconclusive_where_the_time_for_the_run_was_over_before_the_end():
+    unfinished = replace(result("unverified"), message=NOT_FINISHED)
+    run = run_of(*[result("pass")] * 100, unfinished, profile="fixture")
+    assert (exit_status(run), verdict_of(run)["word"]) == (3, "INCONCLUSIVE")
+    assert "MUST checks could not be verified (1 of 101 in" in verdict_of(run)["sentence"]
+    of_target = replace(unfinished, message=f"the search got error -32000 ({NOT_FINISHED})")
+    assert exit_status(run_of(*[result("pass")] * 100, of_target, profile="fixture")) == 1
 
 
 def test_a_verdict_is_inconclusive_where_a_driver_can_do_too_little_for_two_thirds_of_a_cell():

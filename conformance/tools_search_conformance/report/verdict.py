@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell, grouped
-from tools_search_conformance.run.judging import TIME_OVER
+from tools_search_conformance.run.judging import NOT_FINISHED, TIME_OVER
 from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import number_of
@@ -42,8 +42,8 @@ _AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
 _INCONCLUSIVE: Final = "INCONCLUSIVE"
 _STALE: Final = "STALE BASELINE"
 _REASONS: Final = 3
-_IN_PARTS: Final = "Test it in parts, with --cell, --section or --only, or with --effort quick."
 """Maximum number of reasons to show for an inconclusive verdict."""
+_IN_PARTS: Final = "Test it in parts, with --cell, --section or --only, or with --effort quick."
 _TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HTTP"}
 _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "profile": "need the fixture profile",
@@ -119,11 +119,15 @@ def counts_against(run: Run, result: Result) -> bool:
         # A fixture serves the catalogs that the checks need, so it is to blame for rules that it does not exercise,
         # unless a rate limit blocked the requests, or the run took too long. A client decides for itself when it
         # searches.
-        kept_from_it = _is_cut_off(run, result.cell) or TIME_OVER in result.message
+        kept_from_it = _is_cut_off(run, result.cell) or _is_not_finished(result)
         to_blame = run.profile == "fixture" and not of_client(run) and not kept_from_it
         counts = to_blame or run.strict
         return counts and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
+
+
+def _is_not_finished(result: Result) -> bool:
+    return result.status == "unverified" and result.message == NOT_FINISHED
 
 
 def _is_cut_off(run: Run, cell: Cell) -> bool:
@@ -152,21 +156,22 @@ def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
     """Return the inconclusive cells, each with how many of how many MUST checks are open.
 
     A cell is inconclusive if more than a twentieth of the checks that apply could not be verified, for a client if any
-    could not, or if more than two thirds need features that the driver lacks. An ordinary server with its own tools
-    leaves none open. A list that changes during comparisons leaves about a seventh, and a server that finds at most one
-    tool, or only exact names, a fifth or more. A client that searches leaves none open, with any catalog.
+    could not, if the time for the run was over before all were finished, or if more than two thirds need features that
+    the driver lacks. An ordinary server with its own tools leaves none open. A list that changes during comparisons
+    leaves about a seventh, and a server that finds at most one tool, or only exact names, a fifth or more. A client
+    that searches leaves none open, with any catalog.
     """
-    most = 0 if of_client(run) else _MOST_UNVERIFIED
     cells: dict[Cell, tuple[int, int]] = {}
     for cell in run.cells:
         binding = [result for result in run.results if result.cell == cell and _binds(run, result)]
         applied = [result for result in binding if result.status != "skip" and result.expected is None]
         unverified = sum(result.status == "unverified" for result in applied)
         unreached = sum(result.skip == "driver-feature" for result in binding)
+        is_strict = of_client(run) or any(map(_is_not_finished, applied))
         both = len(applied) + unreached
         if unreached > _MOST_UNREACHED * both and not run.partial:
             cells[cell] = unverified + unreached, both
-        elif unverified > most * len(applied):
+        elif unverified > (0 if is_strict else _MOST_UNVERIFIED * len(applied)):
             cells[cell] = unverified, len(applied)
     return cells
 
@@ -209,7 +214,7 @@ def verdict_of(run: Run) -> JsonObject:
         reasons += run.stale
     elif word == _INCONCLUSIVE:
         found = ", ".join(f"{some} of {all_} in {cell.name}" for cell, (some, all_) in inconclusive_cells(run).items())
-        too_many = "" if of_client(run) else "too many "
+        too_many = "" if of_client(run) or any(map(_is_not_finished, run.results)) else "too many "
         kind = "base-protocol" if only_base(run) else "MUST"
         reasons.append(f"{too_many}{kind} checks could not be verified ({found})")
     if missing:
@@ -397,7 +402,7 @@ def _next_of_unverified(run: Run) -> Iterator[str]:
     messages = grouped(dict.fromkeys(open_))
     for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
         yield f"{number_of(len(checks), 'check')}: {message}"
-    if any(TIME_OVER in message for message in messages):
+    if NOT_FINISHED in messages:
         yield _IN_PARTS
         return
     if any(_is_cut_off(run, cell) for cell in run.cells):

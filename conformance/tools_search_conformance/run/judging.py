@@ -40,7 +40,9 @@ _DECISIVE_BYTES: Final = 256 * 1024
 """The most memory for an exchange that is kept in full for the reports."""
 RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 3600, "deep": 7200}
 TIME_OVER: Final = "the time for the whole run was over"
-"""In the messages of what was not finished, or not begun, for lack of time."""
+"""Why a cell was not begun."""
+NOT_FINISHED: Final = f"not finished when {TIME_OVER}"
+"""The whole message of a check for which there was no time, so that no text of a target can be taken for it."""
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 _USUAL_MILLISECONDS: Final = 50
 _LONGEST_EXTENSION: Final = 6
@@ -293,7 +295,7 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
             return error
         if isinstance(error, TimeoutError):
             if anyio.current_time() >= latest:
-                return UnverifiableError(f"not finished when {TIME_OVER}")
+                return UnverifiableError(NOT_FINISHED)
             return UnverifiableError(f"not finished within {seconds:.0f} s")
         if isinstance(error, RefusedError | TargetError):
             return UnverifiableError(f"{GONE}: {error}")
