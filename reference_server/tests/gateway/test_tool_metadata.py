@@ -55,7 +55,9 @@ def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server()
         "categories": {"vcs": "Version control", "past": "What has happened"},
         "servers": {"git": {"group": "vcs", "tags": ["code"], "tools": {"log": of_tool}}},
     }
-    published = tool(**{EXTENSION_ID: {"group": "history", "aliases": ["old"]}, "_fastmcp": {"tags": ["read", "", 1]}})
+    published = tool(
+        **{EXTENSION_ID: {"group": "history", "aliases": ["old"]}, "_fastmcp": {"tags": ["read", "", 1, "long" * 21]}}
+    )
     offered = as_offered(stated, published)
     assert (category_of(offered), tags_of(offered)) == ("vcs", ["read", "code"])
     assert (related_of(offered), examples_of(offered)) == (["diff"], [{"arguments": {}}])
