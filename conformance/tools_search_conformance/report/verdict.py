@@ -167,11 +167,11 @@ def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
         applied = [result for result in binding if result.status != "skip" and result.expected is None]
         unverified = sum(result.status == "unverified" for result in applied)
         unreached = sum(result.skip == "driver-feature" for result in binding)
-        is_strict = of_client(run) or any(map(_is_not_finished, applied))
+        allows_none = of_client(run) or any(map(_is_not_finished, applied))
         both = len(applied) + unreached
         if unreached > _MOST_UNREACHED * both and not run.partial:
             cells[cell] = unverified + unreached, both
-        elif unverified > (0 if is_strict else _MOST_UNVERIFIED * len(applied)):
+        elif unverified > (0 if allows_none else _MOST_UNVERIFIED * len(applied)):
             cells[cell] = unverified, len(applied)
     return cells
 
