@@ -19,8 +19,8 @@ class CannotStartError(OSError):
 def why_not_started(target: StdioTarget, error: OSError) -> str:
     """Return why a program could not be started, and what to correct."""
     match error:
-        case FileNotFoundError(filename=str(folder)) if folder == target.cwd:
-            return f"its folder {folder!r} does not exist; correct `cwd`"
+        case FileNotFoundError() if target.cwd and not Path(target.cwd).exists():  # uvloop does not say which file
+            return f"its folder {target.cwd!r} does not exist; correct `cwd`"
         case FileNotFoundError() if which(target.command) or Path(target.cwd or "", target.command).is_file():
             return f"{target.command!r} is there, but not the program in its first line, which runs it; install that"
         case FileNotFoundError():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator
+from errno import ENOENT
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,7 @@ from anyio.streams.tls import TLSListener
 from tools_search_hosts import StdioTarget
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending
-from tools_search_hosts.unreachable import CannotStartError, why_not_connected
+from tools_search_hosts.unreachable import CannotStartError, why_not_connected, why_not_started
 
 
 @pytest.mark.anyio
@@ -45,6 +46,11 @@ async def test_why_a_program_cannot_be_started_is_explained(target: StdioTarget,
         async with child_streams(target, Ending()):
             raise AssertionError("it started")
     assert str(error.value).startswith(reason)
+
+
+def test_a_missing_folder_is_named_although_the_error_does_not_say_which_file_is_missing() -> None:
+    error = FileNotFoundError(ENOENT, "No such file or directory")  # as the event loop of uvloop raises it
+    assert why_not_started(StdioTarget("true", cwd="/gone"), error).startswith("its folder '/gone' does not exist")
 
 
 @pytest.fixture
