@@ -55,7 +55,7 @@ from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
 from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
-from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
+from tools_search_hosts import EraChoice, HttpTarget, ServerEntry, StdioTarget
 from tools_search_hosts.endings import SESSION_LOST
 
 LARGE = """
@@ -434,6 +434,28 @@ async def test_tools_of_a_connection_that_was_left_are_unavailable(liar: Any):
             assert tools.client.server_capabilities
         with pytest.raises(ServerUnavailableError):
             await tools.search("alpha")
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_whoever_waits_for_the_list_that_another_reads_is_told_when_the_connection_ends(
+    serve_http: Any, until: Callable[[Callable[[], bool]], Any], era: EraChoice
+):
+    notes = Notes()
+    options = ConnectionOptions(era=era, observer=notes, follow_changes=False)
+
+    async def fail(tools: ServerTools) -> None:
+        with pytest.raises(ServerUnavailableError, match="the connection ended"):
+            await tools.list()
+
+    with anyio.fail_after(60):
+        async with (
+            serve_http(plain="--http --ignores=tools/list") as (url, _),
+            anyio.create_task_group() as lists,
+            open_server(HttpTarget(url), options) as tools,
+        ):
+            for _ in range(30):  # more than get a turn before the client is closed
+                lists.start_soon(fail, tools)
+            await until(lambda: "tools/list" in notes.sent_methods)
 
 
 async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):

@@ -133,6 +133,7 @@ class Discovery:
         extension.
         """
         self._client = client
+        self._is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         self._options = options
         self._deadline = deadline
         self._kept = _Kept()
@@ -268,8 +269,7 @@ class Discovery:
             raise
         self._kept.left_out = listing.left_out
         ttl = self._options.listing_ttl or math.inf
-        is_modern = self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if listing.ttl_seconds is not None and is_modern:  # legacy servers do not state a TTL
+        if listing.ttl_seconds is not None and self._is_modern:  # legacy servers do not state a TTL
             ttl = listing.ttl_seconds
         kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
         return listing

@@ -14,7 +14,7 @@ from tools_search_hosts import ServerEntry, Target, UnusableTarget
 from tools_search_client.errors import HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes
 from tools_search_client.servers.faults import host_faults
-from tools_search_client.servers.server_tools import ServerTools
+from tools_search_client.servers.server_tools import ServerTools, is_connected
 
 _logger = logging.getLogger(__name__)
 
@@ -48,10 +48,7 @@ class ConnectedServer(ServerEntry):
             remedy = "pass an `mcp.Client`, an `mcp.ClientSession`, or a function that returns one or `None`"
             raise HostError("`connection`", TypeError(name), f"it is of type `{name}`: {remedy}")
         client = _SessionClient(held) if isinstance(held, ClientSession) else held
-        try:
-            return None if client is None or client.session.protocol_version is None else client
-        except RuntimeError:  # the SDK's error for a client that is closed or not open yet
-            return None
+        return client if client is not None and is_connected(client) else None
 
 
 class _SessionClient(Client):

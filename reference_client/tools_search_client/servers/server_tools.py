@@ -202,9 +202,19 @@ class ServerTools:
         with server_faults(self._ended), anyio.fail_after(seconds) as scope:
             try:
                 _ = self.client.session
-            except RuntimeError as error:  # the SDK's error for a closed client
+                yield scope
+            except RuntimeError as error:  # the SDK's error for a client that is closed, or was closed meanwhile
+                if is_connected(self.client):
+                    raise
                 raise self.ending() from error
-            yield scope
+
+
+def is_connected(client: Client) -> bool:
+    """Return whether a client is open and has negotiated a protocol version."""
+    try:
+        return client.session.protocol_version is not None
+    except RuntimeError:  # the SDK's error for a client that is closed or not open yet
+        return False
 
 
 def _is_declared(client: Client) -> bool:
