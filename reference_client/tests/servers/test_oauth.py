@@ -32,6 +32,7 @@ from tools_search_client import (
     OAuth,
     Redirect,
     Reply,
+    ServerTools,
     ServerUnavailableError,
     SignInError,
     ToolCall,
@@ -277,6 +278,37 @@ async def test_two_processes_refresh_in_turn_though_each_refresh_token_is_good_f
                 guarded(expire=True)
                 assert not (await one.call("create_invoice")).is_error
     assert guarded.events == ["refresh_token"] * 3
+
+
+async def test_of_two_processes_whose_tokens_expire_at_once_one_refreshes_for_both(
+    guarded: Guarded, store: FileTokenStore, signed_in: OAuth
+):
+    """An authorization server may take a refresh token that comes a second time for a stolen one, and end them all."""
+    found_old = anyio.Event()
+
+    class Watched(FileTokenStore):
+        async def load(self, server: str, /) -> str | None:
+            found_old.set()
+            return await super().load(server)
+
+    async def call(tools: ServerTools) -> None:
+        assert not (await tools.call("create_invoice")).is_error
+
+    with anyio.fail_after(HANGING):
+        async with (
+            open_server(HttpTarget(guarded.url), options(signed_in)) as tools,
+            open_server(HttpTarget(guarded.url), options(OAuth(Watched(store.folder)))) as others,
+            anyio.create_task_group() as calls,
+        ):
+            guarded(expire=True, holding=True)
+            calls.start_soon(call, tools)
+            while not guarded.events:  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+            found_old = anyio.Event()
+            calls.start_soon(call, others)
+            await found_old.wait()
+            guarded(holding=False)
+    assert guarded.events == ["refresh_token"]
 
 
 async def test_a_refresh_that_is_refused_fails_with_its_reason_and_a_new_sign_in_mends_open_connections(

@@ -11,15 +11,16 @@ import hashlib
 import logging
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
+from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from http import HTTPStatus
 from inspect import isawaitable
 from os import PathLike
 from pathlib import Path
 from types import NoneType
-from typing import Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -58,6 +59,9 @@ from tools_search_client.text import shorten
 from tools_search_client.threads import in_daemon_thread
 
 _REFRESH_SECONDS: Final = 20.0
+_LOCK_SECONDS: Final = 0.05
+"""Seconds until a lock that another process holds is tried again."""
+
 _MAX_ATTEMPTS: Final = 3
 """Attempts per request: with the current token, with a stored one, and with a refreshed one."""
 
@@ -79,7 +83,11 @@ _logger = logging.getLogger(__name__)
 
 
 class TokenStore(Protocol):
-    """Stores a secret text for each server; its exceptions are raised as a `HostError`."""
+    """Stores a secret text for each server; its exceptions are raised as a `HostError`.
+
+    If it also has a `lock(server)`, an asynchronous context manager as that of `FileTokenStore`, tokens are only
+    refreshed inside its block.
+    """
 
     async def load(self, server: str, /) -> str | None:
         """Return the text saved last for the server at this address."""
@@ -120,8 +128,30 @@ class FileTokenStore:
         """Delete a server's secret; raises `OSError` if that fails."""
         self._path(server).unlink(missing_ok=True)
 
+    @asynccontextmanager
+    async def lock(self, server: str, /) -> AsyncGenerator[None]:
+        """Keep other processes waiting, for some time, who want to refresh the same server's tokens.
+
+        An authorization server may end a grant if it is sent a refresh token twice, as by a thief (RFC 9700).
+        """
+        with ExitStack() as held:
+            with suppress(OSError), anyio.move_on_after(_REFRESH_SECONDS):
+                file = held.enter_context(self._path(server).open("rb"))
+                while not _is_locked(file):  # noqa: ASYNC110 - by another process, which wakes nobody
+                    await anyio.sleep(_LOCK_SECONDS)
+            yield
+
     def _path(self, server: str) -> Path:
         return self.folder / f"{hashlib.sha256(server.encode()).hexdigest()[:32]}.json"
+
+
+def _is_locked(file: BinaryIO) -> bool:
+    """Lock a file until it is closed, unless another process has."""
+    try:
+        flock(file, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Redirect(Protocol):
@@ -444,12 +474,25 @@ class _StoredGrant(_Grant):
             if self._held and ((self._held == refused and refreshes) or not self.context.is_token_valid()):
                 # Finish a refresh even if nobody waits for it any more, because many refresh tokens are single-use.
                 with anyio.CancelScope(shield=True):
-                    await self._refresh()
+                    await self._refresh_in_turn()
             return self._held
 
     @property
     def _held(self) -> str:
         return self.context.current_tokens.access_token if self.context.current_tokens else ""
+
+    async def _refresh_in_turn(self) -> None:
+        """Refresh the tokens, unless another process that shares the store has."""
+        context = self.context
+        before, until = context.current_tokens, context.token_expiry_time
+        lock: Callable[[str], AbstractAsyncContextManager[Any]] = getattr(self.oauth.store, "lock", nullcontext)
+        async with lock(context.server_url):
+            with suppress(HostError):  # a store that cannot be read
+                await self.load()
+            if context.current_tokens == before or (self._held and not context.is_token_valid()):
+                # What this process could not store is newer than what is stored.
+                context.current_tokens, context.token_expiry_time = before, until
+                await self._refresh()
 
     async def _refresh(self) -> None:
         self._unrefreshed = before = self.context.current_tokens
