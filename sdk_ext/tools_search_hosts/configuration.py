@@ -157,7 +157,7 @@ def inspect_host_file(
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         if not text.strip():
             raise ConfigurationError(str(path), ['it is empty: write {"mcpServers": {…}} with your servers into it'])
         document = read_document(path, text)

@@ -60,7 +60,7 @@ def load_lenient_json(text: str) -> Any:
     # Replace comments and commas with white space of the same shape, so that positions stay correct.
     text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[2]) if match[2] else match[0], text)
     text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)
-    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique_names)
+    return json.loads(text, object_pairs_hook=_unique_names)
 
 
 def in_common_form(

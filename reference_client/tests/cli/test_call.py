@@ -116,7 +116,7 @@ def test_a_tool_is_called_after_consent(liar: Any, answer: str, code: int, calls
 
 
 def test_arguments_can_come_from_standard_input(run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO('{"size": 7}'))
+    monkeypatch.setattr(sys, "stdin", io.StringIO('\ufeff{"size": 7}'))
     outcome = run("call", "make_alpha", "-", "--command", command_line(liar().target), "--yes")
     assert '"size": 7' in outcome.output
 
@@ -143,7 +143,7 @@ def test_arguments_are_typed_in_any_form_and_take_the_type_of_the_schema(
     run: Run, plain_config: Path, tmp_path: Path, name: str, arguments: tuple[str, ...]
 ):
     file = tmp_path / "arguments.json"
-    file.write_text('{"first": 2}')
+    file.write_bytes(b'\xef\xbb\xbf{"first": 2}\r\n')  # as on Windows
     typed = [argument.replace("FILE", str(file)) for argument in arguments]
     outcome = run("call", name, *typed, "--config", plain_config, "--yes")
     assert (outcome.code, outcome.output) == (0, "5\n")

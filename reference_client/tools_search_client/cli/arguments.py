@@ -146,7 +146,7 @@ def _read(word: str) -> tuple[str | None, Any]:
 
 def _json(text: str, place: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{place} is not JSON ({error})") from error
 

@@ -292,7 +292,6 @@ def test_an_empty_file_is_said_to_be_empty(text: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "means"),
     [
-        ('\ufeff{"a": 1}', {"a": 1}),
         ('{"a": [1, 2,], /* two, */ }', {"a": [1, 2]}),
         ('["a,]", "//", "/*", "\\",]",]', ["a,]", "//", "/*", '",]']),
         ('["a", // see [1]\n "b" /* } */, ]', ["a", "b"]),

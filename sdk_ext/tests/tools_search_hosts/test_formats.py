@@ -145,6 +145,19 @@ def test_a_variable_that_is_not_closed_costs_its_entry_in_every_format(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mcp.json", '{"mcpServers":\r\n{"a": {"command": "x"}}}'),
+        ("config.toml", '[mcp_servers.a]\r\ncommand = "x"'),
+        ("config.yaml", "extensions:\r\n  a: {cmd: x}"),
+    ],
+)
+def test_a_file_written_on_windows_is_read_in_every_format(tmp_path: Path, name: str, text: str) -> None:
+    (only,) = read(tmp_path / name, f"\ufeff{text}\r\n").servers
+    assert only.target == StdioTarget("x")
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {"mcp": {"inputs": [{"id": "k", "default": "d"}], "servers": {"a": {"command": "${input:k}"}}}},
