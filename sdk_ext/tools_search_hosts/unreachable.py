@@ -49,7 +49,7 @@ def why_not_connected(error: httpx2.ConnectError) -> str:
         case None:
             return f"nothing answers at {place}; start the server, or correct `url`"
         case socket.gaierror():
-            return f"the address of {url.host!r} cannot be looked up; correct `url`"
+            return f"the address of {url.host!r} cannot be looked up; check the network, or correct `url`"
         case ssl.SSLCertVerificationError(verify_message=problem):
             return f"the certificate of {place} is not accepted: {problem}"
         case problem:

@@ -79,7 +79,10 @@ async def ports() -> AsyncGenerator[dict[str, int]]:
     ("place", "reason"),
     [
         ("http://localhost:{none}", "nothing answers at {place}; start the server, or correct `url`"),
-        ("http://no-such.invalid", "the address of 'no-such.invalid' cannot be looked up; correct `url`"),
+        (
+            "http://no-such.invalid",
+            "the address of 'no-such.invalid' cannot be looked up; check the network, or correct `url`",
+        ),
         ("https://localhost:{private}", "the certificate of {place} is not accepted: unable to get local issuer"),
         ("https://localhost:{plain}", "no TLS connection to {place}: "),
     ],
