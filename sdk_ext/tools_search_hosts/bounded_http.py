@@ -69,6 +69,7 @@ _SESSION_END_SECONDS: Final = 2
 _LAST_WORDS_SECONDS: Final = 2
 """How long the response to an abandoned request can continue."""
 
+_GIVEN_UP: Final = "the request was given up"
 _IN_ORDER_SECONDS: Final = 1
 """How long the next message waits for a notification or answer, on the old HTTP+SSE transport."""
 
@@ -333,7 +334,7 @@ class BoundedHttp:
             pieces = self._whole(body, None, bytes)
         if asked is not None:
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-            pieces = self._until_given_up(pieces, asked, httpx2.SSEError if is_stream else httpx2.StreamError)
+            pieces = self._until_given_up(pieces, asked, is_stream=is_stream)
         response.stream = _Body(response.stream, pieces)
 
     def sent(self, item: SessionMessage) -> SessionMessage:
@@ -355,9 +356,9 @@ class BoundedHttp:
         return item
 
     async def _until_given_up(
-        self, pieces: AsyncGenerator[bytes], asked: RequestId, kind_of_end: Callable[[str], Exception]
+        self, pieces: AsyncGenerator[bytes], asked: RequestId, *, is_stream: bool
     ) -> AsyncGenerator[bytes]:
-        """Yield a body until it ends or its request is abandoned. Then raise an error that the transport expects."""
+        """Yield a body until it ends or its request is abandoned. Then end it without anything to log."""
         response = self._responses[asked] = _Response(self._given_up.pop(asked, math.inf))
         try:
             async with aclosing(pieces):
@@ -365,8 +366,10 @@ class BoundedHttp:
                     piece = None
                     with anyio.CancelScope(deadline=response.latest) as response.scope:
                         piece = await anext(pieces, None)
+                    if response.scope.cancelled_caught and is_stream:
+                        raise httpx2.SSEError(_GIVEN_UP)  # else the transport would resume the stream
                     if response.scope.cancelled_caught:
-                        raise kind_of_end("the request was given up")
+                        yield self._placeholder(failed_answer(asked, _GIVEN_UP), 0)
                     if piece is None:
                         return
                     yield piece

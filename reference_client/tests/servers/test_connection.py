@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import os
 import signal
@@ -855,7 +856,12 @@ async def test_a_server_that_never_knows_the_session_is_asked_twice(hostile: Any
 @pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])
 @pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
 async def test_calls_that_were_given_up_leave_nothing_open_and_take_no_place_of_others(
-    hostile: Any, until: Callable[[Callable[[], bool]], Any], way: str, era: str, begins: str
+    hostile: Any,
+    until: Callable[[Callable[[], bool]], Any],
+    caplog: pytest.LogCaptureFixture,
+    way: str,
+    era: str,
+    begins: str,
 ):
     """Whether their responses begin before they are given up, or after."""
     options = ConnectionOptions(discovery=DiscoveryOptions(call_timeout=0.5))
@@ -875,3 +881,4 @@ async def test_calls_that_were_given_up_leave_nothing_open_and_take_no_place_of_
                         calls.start_soon(give_up, tools)
             assert texts(await said(tools, content=[GOOD])) == ["DELETED"]
             await until(lambda: len(asyncio.all_tasks()) < before + 10)
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
