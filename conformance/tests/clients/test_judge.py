@@ -175,6 +175,12 @@ def test_a_client_that_never_searches_gets_no_verdict_but_what_to_do(
     assert 'failures="0"' in (tmp_path / "conformance-report" / "junit.xml").read_text()
 
 
+def test_a_client_that_fails_to_search_is_told_what_its_driver_reported(run: Run, target: Command):
+    argv = target("miniature_client", "--fault", "fails-without-limit", "--without", "primitives")
+    result = run("--only", "settings-malformed", "--cell", "stdio-2026", "--", *argv)
+    assert "although it was offered; the driver answered `search` with the error 'a null pointer'" in result.output
+
+
 @pytest.mark.rotating
 def test_a_client_whose_cursors_are_no_strings_is_no_fault_of_the_suite(run: Run, target: Command):
     argv = target("miniature_client", "--fault", "cursors-in-arrays", "--without", "primitives")

@@ -35,6 +35,15 @@ class SlowToSearch(Client):
         return super().page(params)
 
 
+class FailsWithoutLimit(Client):
+    """Cannot search at all unless the host says how many tools it wants."""
+
+    def page(self, params: Json) -> Json:
+        if "limit" not in params:
+            raise RefusedError({"code": None, "message": "a null pointer"})
+        return super().page(params)
+
+
 def _result_read(reading: Callable[[Json], Json]) -> type[Client]:
     """Make a client that reads another result than there is, or refuses it, before it is looked at."""
 

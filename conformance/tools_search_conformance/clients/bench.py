@@ -7,7 +7,7 @@ import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 from unicodedata import normalize
 
@@ -254,6 +254,8 @@ class Session:
     _bench: ClientBench
     _driver: AnyDriver
     peers: Mapping[str, Peer]
+    _failed: str = field(default="", init=False)
+    """What the last operation failed with, as the end of a message."""
 
     async def search(self, query: str, limit: int | None = None) -> Outcome:
         """Have the client find tools for a need, at most `limit` if given."""
@@ -363,6 +365,8 @@ class Session:
                 raise UnverifiableError(f"the driver did `{op}` before, and now answers that it is unsupported")
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
         done.add(this)
+        failed = outcome.reported and outcome.error is not None
+        self._failed = f"; the driver answered `{op}` with {outcome.describe()}" if failed else ""
         searches = [exchange for peer in self.peers.values() for exchange in peer.searches]
         made = tuple(e for e in searches if before is None or e.number > before.number)
         if not outcome.reported and made and "query" in members:
@@ -382,11 +386,12 @@ class Session:
     def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:
         """Expect that the client has searched, or has not; raises `ViolationError`."""
         sent = self.peer.searches
+        message = message if sent else message + self._failed
         self._bench.expect(bool(sent) == wanted, sent[0] if sent else self.opening, message, case=case)
 
     def require_search(self) -> None:
         """Continue only if the client searched; raises `UnverifiableError`."""
-        message = f"the client did not send {self._bench.method}, although it was offered"
+        message = f"the client did not send {self._bench.method}, although it was offered{self._failed}"
         self._bench.require(bool(self.peer.searches), message, self.latest)
 
     def require_second_page(self) -> None:
