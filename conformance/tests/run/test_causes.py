@@ -81,6 +81,15 @@ def test_responses_with_other_ids_explain_what_got_one():
 
 
 @pytest.mark.anyio
+async def test_a_server_that_ignores_limits_is_told_that_first(target: Command, judge: Callable[..., Awaitable[Run]]):
+    argv = target("miniature", "--fault", "limit-three-more")
+    run = await judge("limit-honored", "limit-integral-float", "limit-may-vary", argv=argv, era=MODERN)
+    found = {each.check.removeprefix("tools-search-server-"): each.consequence_of for each in run.of("fail")}
+    honored = "tools-search-server-limit-honored"
+    assert found == {"limit-honored": None, "limit-integral-float": honored, "limit-may-vary": honored}
+
+
+@pytest.mark.anyio
 async def test_so_do_responses_that_a_cache_keeps_with_their_ids(target: Command, judge: Callable[..., Awaitable[Run]]):
     kept = target("miniature", "--http", "--fault", "answers-kept-with-their-ids")
     run = await judge("id-echoed", "limit-integral-float", http_argv=kept, era=MODERN)

@@ -171,6 +171,7 @@ limit_almost_integral_served = _limit_read(
     lambda limit: round(limit) if isinstance(limit, float) and abs(limit - round(limit)) < 1e-3 else limit
 )
 limit_one_more = _limit_read(lambda limit: 8 if limit == 7 else limit)
+limit_three_more = _limit_read(lambda limit: limit + 3 if type(limit) in (int, float) and limit >= 1 else limit)
 limit_above_ten_as_twenty = _limit_read(lambda limit: 20 if isinstance(limit, int) and 10 < limit < 20 else limit)
 limit_in_steps_of_twenty = _limit_read(
     lambda limit: -(-limit // 20) * 20 if isinstance(limit, int) and limit > 20 else limit

@@ -57,6 +57,10 @@ _RULE_OF_JSON: Final = f"{SERVER_PREFIX}valid-json"
 _RULES_OF_STATE: Final = (f"{SERVER_PREFIX}refusal-changes-nothing", f"{SERVER_PREFIX}any-sequence")
 """The checks of what a search may change: if one fails, others may have met a server that earlier requests changed."""
 
+_RULE_OF_LIMITS: Final = f"{SERVER_PREFIX}limit-honored"
+_TOO_MANY: Final = re.compile(r" limit .* contains \d+ ")
+"""The check whose rule a page that is larger than its limit breaks, however the limit was sent, and its message."""
+
 _RULE_OF_PROCESSES: Final = f"{SERVER_PREFIX}cursor-at-every-request"
 """The check that finds several processes that refuse each other's cursors, as if requests changed the server."""
 _RULES_BROKEN_AS_WELL: Final = frozenset(
@@ -124,6 +128,7 @@ _EXPLAINING: Final[Mapping[str, Callable[[Result, Result], bool]]] = {
     _RULE_OF_IDS: lambda result, _: OTHER_ID in result.message,
     _RULE_OF_PROCESSES: _may_be_of_processes,
     _RULE_OF_LOAD: _may_be_of_load,
+    _RULE_OF_LIMITS: lambda result, cause: cause.status == "fail" and bool(_TOO_MANY.search(result.message)),
     _RULE_OF_MESSAGES: lambda result, _: NO_MESSAGE in result.message,
     _RULE_OF_JSON: lambda result, _: NO_MESSAGE in result.message and result.check != _RULE_OF_MESSAGES,
 }
