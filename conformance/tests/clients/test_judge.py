@@ -181,6 +181,13 @@ def test_a_client_that_fails_to_search_is_told_what_its_driver_reported(run: Run
     assert "although it was offered; the driver answered `search` with the error 'a null pointer'" in result.output
 
 
+def test_a_client_that_answers_from_what_another_server_sent_is_told_so(run: Run, target: Command):
+    argv = target("miniature_client", "--fault", "pages-kept-for-every-server", "--without", "primitives")
+    result = run("--only", "cache-*", "--cell", "stdio-2026", "--", *argv)
+    message = "the client did not send tools/search, although it was offered; the driver answered without any request"
+    assert f"{message} to this server" in result.output, result.output
+
+
 @pytest.mark.rotating
 def test_a_client_whose_cursors_are_no_strings_is_no_fault_of_the_suite(run: Run, target: Command):
     argv = target("miniature_client", "--fault", "cursors-in-arrays", "--without", "primitives")

@@ -324,6 +324,16 @@ class ScopeOfFirstPage(Client):
         return super().is_shared(page) if "nextCursor" in page else self.first
 
 
+class PagesKeptForEveryServer(Client):
+    """One cache for all servers, with the same keys."""
+
+    everywhere: ClassVar[dict[str, tuple[float, Json]]] = {}
+
+    def key(self, params: Json) -> str:
+        self.kept = self.everywhere
+        return super().key(params)
+
+
 class PrivatePagesByAddress(Client):
     """One cache for all connections to one address; a new connection is taken for the same user."""
 

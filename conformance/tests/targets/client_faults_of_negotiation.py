@@ -134,6 +134,16 @@ experimental_only_in_legacy = _looking_in(("extensions",), ("experimental",))
 experimental_in_modern = _looking_in(("extensions", "experimental"), ("extensions", "experimental"))
 
 
+class MalformedSettingsRefused(Client):
+    """Does not connect where it cannot read the settings, as a typed decoder does."""
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        settings = super().read_settings(capabilities)
+        if type((settings or {}).get("maxLimit", 1)) is not int:
+            raise InvalidError("no integer")
+        return settings
+
+
 def _strict(accepted: Callable[[Json], bool]) -> type[Client]:
     """Make a client for which only some settings say that the extension is there."""
 

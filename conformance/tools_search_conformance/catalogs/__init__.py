@@ -17,8 +17,9 @@ from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
 """`core`: 48 tools with distinctive words, nested schemas and several scripts; 37 resources with contents, 29 templates
-and 28 prompts. `empty`: no tools and no prompts, and a resource without a template. `large`: 120 tools that share a
-word, and 110 of each other kind that do. `single`: one tool from `core`.
+and 28 prompts. `empty`: no tools and no prompts, and a resource without a template. `large`: 130 tools that share a
+word, more than the 127 up to which some languages compare counts by identity or hold them in a byte, and 110 of each
+other kind that do. `single`: one tool from `core`.
 """
 
 COMMON: Final = "meadow"

@@ -111,7 +111,7 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
 @server_check(
     title="The pages of a search together contain every match",
     sends="A query in one large page; in pages of several sizes; its first pages continued without a limit and with"
-    " other limits; the same on a fixture's catalog of 120 tools, there also with limits above the largest page; second"
+    " other limits; the same on a fixture's catalog of 130 tools, there also with limits above the largest page; second"
     " pages of queries in capitals, surrounded by"
     " white space, decomposed, or long; pages of one and of two for an item's key; generated queries and limits.",
     passes="The same tools however a first page is continued, with none missing in between; new cursors of one query"
@@ -235,7 +235,7 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
 @server_check(
     title="No match is on two pages of a search",
     sends="A query in pages of several sizes, also with limits that change from page to page; the same on a fixture's"
-    " catalog of 120 tools, there also with limits above the largest page; generated queries and limits.",
+    " catalog of 130 tools, there also with limits above the largest page; generated queries and limits.",
     passes="The pages of one search have no tool in common.",
 )
 async def pages_disjoint(bench: Bench) -> None:
@@ -278,7 +278,7 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
 
 @server_check(
     title="A search ends after finitely many pages, the last of which has no `nextCursor`",
-    sends="Queries with and without matches, following every cursor; two of them on a fixture's catalog of 120 tools,"
+    sends="Queries with and without matches, following every cursor; two of them on a fixture's catalog of 130 tools,"
     " one of which in pages of one tool.",
     passes="A page without `nextCursor` comes within twice as many pages as the catalog could fill.",
 )
@@ -400,7 +400,7 @@ async def deterministic(bench: Bench) -> None:
 
 @server_check(
     title="`limit` changes only where pages end",
-    sends="A query with limits from 1 to more than its number of matches, and on a fixture's catalog of 120 tools with"
+    sends="A query with limits from 1 to more than its number of matches, and on a fixture's catalog of 130 tools with"
     " limits above the largest page; an item's key with limits 1 and 2 and in large pages; generated queries and"
     " limits.",
     passes="Each first page is a prefix of the full sequence; small pages together contain what large ones do.",

@@ -33,6 +33,7 @@ _SEPARATORS: Final = "#?&;,:/|~!@$*+ \\^`'\"()<>[]{}%=_-"
 _OTHER_ALPHABET: Final = str.maketrans("-_+/", "+/-_")
 _RAISED_BY: Final = (1, -1, 100_000)
 _FEW_CHARACTERS: Final = 4
+_TWO_DIGITS: Final = 10
 _TO_FULL_WIDTH: Final = 0xFEE0
 """From a printable ASCII character to its full-width form, which NFKC makes the same."""
 _HALF_QUERY: Final = 508
@@ -98,10 +99,10 @@ async def _expect_old_cursor_refused(bench: Bench) -> None:
         bench.expect(not again, exchange, message, case=case)
 
 
-async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
+async def _second_page(bench: Bench, query: str | None = None, *, limit: int = 1) -> JsonObject:
     """Return the params of a second page, with an unused cursor. Inapplicable with a single tool."""
     query = query or await bench.query_with_matches()
-    _, cursor = await bench.page_with_cursor(query)
+    _, cursor = await bench.page_with_cursor(query, limit=limit)
     return {"query": query, "limit": 1, "cursor": cursor}
 
 
@@ -151,7 +152,8 @@ async def cursor_repeated(bench: Bench) -> None:
     title="An altered cursor is refused",
     sends="A genuine cursor with one character changed, at each of several positions; cut, doubled or extended; in"
     " another spelling of base64; with the case of its letters swapped; without its signature, if it is a JWT; with the"
-    " numbers in it raised or lowered; or with a punctuation mark and another part before or after it, as in a URL.",
+    " numbers in it raised or lowered; or with a punctuation mark and another part before or after it, as in a URL; the"
+    " cursor after ten tools in other spellings, too.",
     passes="Error -32602 for each.",
 )
 async def cursor_tampered(bench: Bench) -> None:
@@ -164,6 +166,7 @@ async def cursor_tampered(bench: Bench) -> None:
 
     while True:
         try:
+            await _expect_longer_refused(bench)
             return await bench.refused_cursors(lambda: _second_page(bench), vary)
         except ViolationError as violation:
             # The altered cursor may be the genuine one of another page, such as page 3 instead of 2.
@@ -175,7 +178,34 @@ async def cursor_tampered(bench: Bench) -> None:
                 raise
 
 
+async def _expect_longer_refused(bench: Bench) -> None:
+    """Expect other spellings of the cursor of a later position to be refused, which is often longer by a digit.
+
+    How many spellings base64 has depends on the length of what it encodes.
+    """
+
+    def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
+        spelled = _respelled(good["cursor"])
+        return [({**good, "cursor": other}, f"a genuine cursor {how} ({other[:80]!a})") for other, how in spelled]
+
+    query = next(iter((await bench.vocabulary()).broad(1)), None)
+    with suppress(UnverifiableError):
+        await bench.refused_cursors(lambda: _second_page(bench, query, limit=_TWO_DIGITS), vary)
+
+
+def _respelled(cursor: str) -> Iterator[tuple[str, str]]:
+    if places := [i for i, character in enumerate(cursor) if character in _BASE64]:
+        last = places[-1]
+        other = _BASE64[_BASE64.index(cursor[last]) ^ 1]  # the same bytes for many base64 decoders
+        yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} flipped"
+    # Many base64 decoders accept both alphabets, and ignore padding and line breaks.
+    yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
+    yield f"{cursor}\n", "with a line break appended"
+    yield f"{cursor}0", "with one more digit"  # many decoders ignore it, because it is not a whole byte
+
+
 def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
+    yield from _respelled(cursor)
     yield from _exchanged(cursor)
     if len(cursor) > 1:
         yield cursor[: len(cursor) // 2], "cut in half"
@@ -184,16 +214,12 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield cursor[_FEW_CHARACTERS:], f"without its first {_FEW_CHARACTERS} characters"
     yield cursor + cursor, "doubled"
     yield f"{cursor}AAAA", "with a suffix"
-    yield f"{cursor}0", "with one more digit"  # many decoders ignore it, because it is not a whole byte
     yield f"{cursor}.AAAA", "with another dot-separated part"
     yield f"AAAA{cursor}", "with a prefix"
     yield f"0{cursor}", "with a leading zero"
     yield f"+{cursor}", "with a plus sign before it"  # which many parsers of numbers accept, like a space
     yield f" {cursor}", "with a space before it"
     yield f"{cursor}\u00e9", "with a non-ASCII letter appended"
-    # Many base64 decoders accept both alphabets, and ignore padding and line breaks.
-    yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
-    yield f"{cursor}\n", "with a line break appended"
     yield f'"{cursor}"', "in quotes"
     yield f"{cursor}\0AAAA", "with NUL and a suffix"
     if cursor:
@@ -226,10 +252,6 @@ def _parted(cursor: str) -> Iterator[tuple[str, str]]:
 
 def _exchanged(cursor: str) -> Iterator[tuple[str, str]]:
     places = [i for i, character in enumerate(cursor) if character in _BASE64]
-    if places:
-        last = places[-1]
-        other = _BASE64[_BASE64.index(cursor[last]) ^ 1]  # the same bytes for many base64 decoders
-        yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} flipped"
     for place in dict.fromkeys((*places[:: -(-len(places) // _PLACES) or 1], *places[-2:])):
         ring = next(ring for ring in (digits, ascii_lowercase, ascii_uppercase) if cursor[place] in ring)
         other = ring[(ring.index(cursor[place]) + 1) % len(ring)]
@@ -404,7 +426,7 @@ async def _refused_with_new(bench: Bench, query: str, others: Sequence[str]) -> 
 @server_check(
     title="A cursor of `tools/list` is refused",
     sends="Searches with the `nextCursor` of a `tools/list` page, one of them for the name of that method; where"
-    " possible, on a fixture's catalog of 120 tools.",
+    " possible, on a fixture's catalog of 130 tools.",
     passes="Error -32602 for each.",
 )
 async def cursor_of_list(bench: Bench) -> None:

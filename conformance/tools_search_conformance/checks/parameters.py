@@ -580,7 +580,7 @@ async def invalid_params_status(bench: Bench) -> None:
 @server_check(
     title="A page contains at most `limit` tools",
     sends="A query with each limit up to its number of matches, and with limits from 21 to 101 on a fixture's catalog"
-    " of 120 tools, also such that one match is left; a name, also surrounded by white space, and a phrase; generated"
+    " of 130 tools, also such that one match is left; a name, also surrounded by white space, and a phrase; generated"
     " queries and limits; later pages too.",
     passes="No page contains more tools than its limit.",
 )
@@ -657,7 +657,7 @@ async def limit_clamped(bench: Bench) -> None:
 @server_check(
     title="No page is larger than the advertised `maxLimit`",
     sends="Broad queries without a limit and with limits above `maxLimit`, up to 2^53 - 1; where possible, on a"
-    " fixture's catalog of 120 tools, and as many resources, templates and prompts.",
+    " fixture's catalog of 130 tools, and as many resources, templates and prompts.",
     passes="No page contains more than `maxLimit` tools.",
 )
 async def max_limit_honored(bench: Bench) -> None:
@@ -697,7 +697,7 @@ async def max_limit_honored(bench: Bench) -> None:
 @server_check(
     title="Without `limit`, a page contains at most 20 tools",
     sends="Broad queries and phrases without a limit; a second page without a limit; where possible, another one after"
-    f" a first page with limit {_LARGE_FIRST_LIMIT}, on a fixture's catalog of 120 tools.",
+    f" a first page with limit {_LARGE_FIRST_LIMIT}, on a fixture's catalog of 130 tools.",
     passes="No page contains more than 20 tools.",
 )
 async def default_limit(bench: Bench) -> None:

@@ -254,8 +254,8 @@ class Session:
     _bench: ClientBench
     _driver: AnyDriver
     peers: Mapping[str, Peer]
-    _failed: str = field(default="", init=False)
-    """What the last operation failed with, as the end of a message."""
+    _instead: str = field(default="", init=False)
+    """What the last operation did instead of a search, as the end of a message."""
 
     async def search(self, query: str, limit: int | None = None) -> Outcome:
         """Have the client find tools for a need, at most `limit` if given."""
@@ -365,13 +365,18 @@ class Session:
                 raise UnverifiableError(f"the driver did `{op}` before, and now answers that it is unsupported")
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
         done.add(this)
-        failed = outcome.reported and outcome.error is not None
-        self._failed = f"; the driver answered `{op}` with {outcome.describe()}" if failed else ""
+        self._instead = self._done_instead(op, outcome) if outcome.reported else ""
         searches = [exchange for peer in self.peers.values() for exchange in peer.searches]
         made = tuple(e for e in searches if before is None or e.number > before.number)
         if not outcome.reported and made and "query" in members:
             _require_its_query(members["query"], made)
         return replace(outcome, searches=made)
+
+    def _done_instead(self, op: str, outcome: Outcome) -> str:
+        if outcome.error is not None:
+            return f"; the driver answered `{op}` with {outcome.describe()}"
+        asked = op not in _SEARCHES or any(peer.searches or peer.listings for peer in self.peers.values())
+        return "" if asked else "; the driver answered without any request to this server"
 
     async def close(self) -> None:
         """Have the client disconnect."""
@@ -386,19 +391,19 @@ class Session:
     def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:
         """Expect that the client has searched, or has not; raises `ViolationError`."""
         sent = self.peer.searches
-        message = message if sent else message + self._failed
+        message = message if sent else message + self._instead
         self._bench.expect(bool(sent) == wanted, sent[0] if sent else self.opening, message, case=case)
 
     def require_search(self) -> None:
         """Continue only if the client searched; raises `UnverifiableError`."""
-        message = f"the client did not send {self._bench.method}, although it was offered{self._failed}"
+        message = f"the client did not send {self._bench.method}, although it was offered{self._instead}"
         self._bench.require(bool(self.peer.searches), message, self.latest)
 
     def require_second_page(self) -> None:
         """Continue only if the client requested more than the first page; raises `UnverifiableError`."""
         self.require_search()
         read_on = len(self.peer.searches) > 1
-        self._bench.require(read_on, ONE_PAGE, self.latest)
+        self._bench.require(read_on, ONE_PAGE + self._instead, self.latest)
 
     @property
     def peer(self) -> Peer:

@@ -163,7 +163,7 @@ async def settings_unknown_members(bench: ClientBench) -> None:
     sends="Peers with a `maxLimit`, `topics`, `catalogSize` or setting for another search of a wrong type or range, or "
     "with a `maxLimit` of `50.0` or 2^64; the client has to find five tools, some, and all. A client that lists if "
     "there is no `catalogSize` is not judged by that setting.",
-    passes="The client searches as usual, with a valid `limit` or none.",
+    passes="The client connects and searches as usual, with a valid `limit` or none.",
     methods=EVERY_METHOD,
 )
 async def settings_malformed(bench: ClientBench) -> None:
@@ -191,7 +191,7 @@ async def settings_malformed(bench: ClientBench) -> None:
     for malformed in bench.some(cases, 4):
         settings = malformed if isinstance(malformed, Undisguised) else {**SETTINGS, **malformed}
         case = f"the settings had {json.dumps(malformed)}"
-        async with bench.connected(Script(settings=settings)) as session:
+        async with bench.connected(Script(settings=settings), must_connect=True) as session:
             await session.search(_NEED, 5)
             session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
             await _search_for_some_and_all(session)
