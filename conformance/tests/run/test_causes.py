@@ -12,7 +12,7 @@ import click.testing
 import pytest
 from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.model import Cell, Evidence, Result, Run, Status
-from tools_search_conformance.run.causes import ENDED, GONE, with_causes
+from tools_search_conformance.run.causes import ENDED, GONE, NOT_FINISHED, with_causes
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 from tools_search_conformance.wire.record import NO_MESSAGE, OTHER_ID, Answer, Exchange
 
@@ -48,6 +48,12 @@ def test_the_same_error_to_different_requests_has_one_cause_which_is_a_failure_w
     for status in ("fail", "warn"):
         assert causes(*alike, result(THIRD, "z", status=status, code=-32601)) == [THIRD, THIRD, None]
     assert causes(*alike, result(THIRD, "z", code=-32603)) == [None] * 3
+
+
+def test_where_the_time_for_the_run_was_over_the_cause_is_the_check_that_was_under_way():
+    later = [result(rule, NOT_FINISHED, status="unverified") for rule in (FIRST, SECOND, "any-sequence")]
+    under_way = result(THIRD, NOT_FINISHED, status="unverified", milliseconds=300_000)
+    assert causes(*later, under_way) == [THIRD, THIRD, THIRD, None]
 
 
 def test_so_has_the_lack_of_any_response_for_one_reason():

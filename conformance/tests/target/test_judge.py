@@ -13,7 +13,8 @@ import pytest
 from tools_search_conformance import catalogs
 from tools_search_conformance.model import Result, Run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
-from tools_search_conformance.run.judging import RUN_SECONDS, TIME_OVER
+from tools_search_conformance.run.causes import TIME_OVER
+from tools_search_conformance.run.judging import RUN_SECONDS
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target import list_bench
 from tools_search_conformance.target.judge import judge_server
@@ -68,7 +69,7 @@ async def test_no_cell_is_begun_when_the_time_for_the_run_is_over_and_the_verdic
     assert [(entry.cell.era, entry.reason, entry.expected) for entry in run.unavailable] == [(LEGACY, TIME_OVER, True)]
     assert [result.message for result in run.results] == [f"not finished when {TIME_OVER}"]
     assert exit_status(run) == 3
-    parts = "Test it in parts, with --cell, --section or --only, or with --effort quick."
+    parts = "Test it in parts, with --cell and --section or --only, or with --effort quick."
     assert verdict_of(run)["next"][0] == f"http-2025-11-25: {TIME_OVER}. {parts}"
     alone = await judge(options("limit-honored", http_argv=target("miniature", "--http"), era=MODERN))
     assert verdict_of(alone)["next"][-1] == parts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell, grouped
-from tools_search_conformance.run.judging import NOT_FINISHED, TIME_OVER
+from tools_search_conformance.run.causes import NOT_FINISHED, TIME_OVER
 from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import number_of
@@ -43,7 +43,7 @@ _INCONCLUSIVE: Final = "INCONCLUSIVE"
 _STALE: Final = "STALE BASELINE"
 _REASONS: Final = 3
 """Maximum number of reasons to show for an inconclusive verdict."""
-_IN_PARTS: Final = "Test it in parts, with --cell, --section or --only, or with --effort quick."
+_IN_PARTS: Final = "Test it in parts, with --cell and --section or --only, or with --effort quick."
 _TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HTTP"}
 _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "profile": "need the fixture profile",
@@ -378,7 +378,8 @@ def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[s
     if word == _INCONCLUSIVE:
         yield from _next_of_unverified(run)
     first = next(iter(problems_of(run)), None)
-    if first is not None and first["consequences"] and word != _INCONCLUSIVE:
+    told = word == _INCONCLUSIVE or any(entry.reason == TIME_OVER for entry in missing)
+    if first is not None and first["consequences"] and not told:
         follow = number_of(len(first["consequences"]), "other check")
         yield f"Start with {first['check']}. It is probably why {follow} did not pass."
     if word == _STALE:

@@ -25,6 +25,11 @@ ENDED: Final = "the target ended in the middle of this check"
 GONE: Final = "the target could not be reached again"
 """Start of the message of a check that could not reach the target any more."""
 
+TIME_OVER: Final = "the time for the whole run was over"
+"""Why a cell was not begun."""
+NOT_FINISHED: Final = f"not finished when {TIME_OVER}"
+"""The whole message of a check for which there was no time, so that no text of a target can be taken for it."""
+
 _CAUSED: Final = ("fail", "warn", "unverified")
 """The likelier causes first: a check that has decided says more than one that could not."""
 _ALIKE: Final = 3
@@ -150,15 +155,17 @@ def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     return causes
 
 
-def _rank(result: Result) -> tuple[bool, bool, int, int]:
+def _rank(result: Result) -> tuple[float, bool, bool, int, int]:
     """Return the sort key for the cause among similar results: about it, the extension's, worst, earliest.
 
-    If the same request is answered at other times, no request is the reason why some get no response.
+    If the same request is answered at other times, no request is the reason why some get no response. If the time for
+    the run was over, it is the check that was under way.
     """
+    under_way = result.milliseconds if result.message == NOT_FINISHED else 0
     error = result.evidence.decisive.error if result.evidence.decisive else None
     rules = _RULES_OF_STATE if error is None else (_RULES_OF_ERRORS.get(error.code), _RULE_OF_LOAD)
     about = result.check in rules
-    return not about, is_base(result.check), _CAUSED.index(result.status), place_in_order(result.check)
+    return -under_way, not about, is_base(result.check), _CAUSED.index(result.status), place_in_order(result.check)
 
 
 def _alike(

@@ -26,7 +26,7 @@ from tools_search_conformance.model import (
     VerdictError,
     ViolationError,
 )
-from tools_search_conformance.run.causes import ENDED, GONE, named
+from tools_search_conformance.run.causes import ENDED, GONE, NOT_FINISHED, named
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.display import cut_within, memory
@@ -39,10 +39,6 @@ _CASE_CHARACTERS: Final = 2000
 _DECISIVE_BYTES: Final = 256 * 1024
 """The most memory for an exchange that is kept in full for the reports."""
 RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 3600, "deep": 7200}
-TIME_OVER: Final = "the time for the whole run was over"
-"""Why a cell was not begun."""
-NOT_FINISHED: Final = f"not finished when {TIME_OVER}"
-"""The whole message of a check for which there was no time, so that no text of a target can be taken for it."""
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 _USUAL_MILLISECONDS: Final = 50
 _LONGEST_EXTENSION: Final = 6

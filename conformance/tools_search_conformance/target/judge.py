@@ -21,7 +21,8 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
 from tools_search_conformance.model import CELLS, Cell, Check, Run, UnavailableCell, UnverifiableError, rule_of
-from tools_search_conformance.run.judging import RUN_SECONDS, TIME_OVER, not_run, run_check
+from tools_search_conformance.run.causes import TIME_OVER
+from tools_search_conformance.run.judging import RUN_SECONDS, not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
 from tools_search_conformance.target.bench import Bench
