@@ -32,6 +32,11 @@ def echo(message: Json) -> Json:
     return {"result": message.get("params", Json())}
 
 
+def versions_by_number(message: Json) -> Json:
+    """Encode arrays as objects, as PHP does with JSON_FORCE_OBJECT."""
+    return {"result": {"supportedVersions": {"0": MODERN}}}
+
+
 def _opened(message: Json) -> Json | None:
     """Open properly and list the fixture, so that it is the searches that are judged."""
     capabilities = {"tools": {}, **{place: {EXTENSION_ID: Json()} for place in ("extensions", "experimental")}}
@@ -82,7 +87,17 @@ def crash_on_search(message: Json) -> Json:
 
 ANSWERS: Final = {
     answer.__name__: answer
-    for answer in (refuse_all, empty_all, echo, refuse_list, refuse_search, empty_search, mute_search, crash_on_search)
+    for answer in (
+        refuse_all,
+        empty_all,
+        echo,
+        versions_by_number,
+        refuse_list,
+        refuse_search,
+        empty_search,
+        mute_search,
+        crash_on_search,
+    )
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from tools_search_conformance.wire.codec import JsonObject, as_array
+from tools_search_conformance.wire.codec import JsonObject, as_array, encode
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import (
     DECLARED,
@@ -84,9 +84,11 @@ class Connection:
         if exchange.result is None:
             reason = f"{method} got {exchange.describe()}{_remedy(exchange)}"
             raise RefusedError(reason, exchange, is_refusal=_is_refusal(exchange))
-        if modern and MODERN not in (as_array(exchange.result.get("supportedVersions")) or []):
-            reason = f"server/discover does not name {MODERN} among its supportedVersions"
-            raise RefusedError(reason, exchange, is_refusal=bool(as_array(exchange.result.get("supportedVersions"))))
+        named = exchange.result.get("supportedVersions")
+        if modern and MODERN not in (as_array(named) or []):
+            shown = "" if named is None else f": {plain(encode(named).decode(), most=100)}"
+            reason = f"server/discover does not name {MODERN} among its supportedVersions{shown}"
+            raise RefusedError(reason, exchange, is_refusal=bool(as_array(named)))
         settled = exchange.result.get("protocolVersion")
         if not modern and not (isinstance(settled, str) and settled in LEGACY_REVISIONS):
             reason = "initialize settled on a revision that is not of the handshake era"
