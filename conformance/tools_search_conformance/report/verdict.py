@@ -378,8 +378,8 @@ def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[s
     if word == _INCONCLUSIVE:
         yield from _next_of_unverified(run)
     first = next(iter(problems_of(run)), None)
-    told = word == _INCONCLUSIVE or any(entry.reason == TIME_OVER for entry in missing)
-    if first is not None and first["consequences"] and not told:
+    is_explained = word == _INCONCLUSIVE or any(entry.reason == TIME_OVER for entry in missing)
+    if first is not None and first["consequences"] and not is_explained:
         follow = number_of(len(first["consequences"]), "other check")
         yield f"Start with {first['check']}. It is probably why {follow} did not pass."
     if word == _STALE:
