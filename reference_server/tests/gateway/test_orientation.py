@@ -39,9 +39,20 @@ def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:
 def test_the_size_is_left_out_until_it_is_known() -> None:
     one = upstream("one")
     assert settings([one], 3).catalog_size is None
+    assert "the tools of 1 MCP server." in instructions([one], 3)
     one.upstream.settled.set()
     assert settings([one], 3).catalog_size == 3
     assert settings([one], 3).topics == ["one"]
+    assert "3 tools of 1 MCP server." in instructions([one], 3)
+
+
+def test_a_server_that_cannot_be_used_yet_or_any_more_is_listed_as_such() -> None:
+    starting, down = upstream("starting"), upstream("gone")
+    down.upstream._move("down")  # pyright: ignore[reportPrivateUsage]
+    assert instructions([starting, down], None).splitlines()[1:] == [
+        "- starting: still starting",
+        "- gone: not available at the moment",
+    ]
 
 
 def test_a_server_without_tools_is_no_topic_once_that_is_known() -> None:

@@ -32,7 +32,8 @@ def test_no_two_resources_have_one_public_uri(server: str, other: str, uri: str,
 
 
 def test_web_addresses_stay_as_they_are_and_templates_stay_templates() -> None:
-    assert public_uri("git", "https://example.com/a") == "https://example.com/a"
+    for address in ("https://example.com/a", "http://example.com/a", "HTTP://example.com/a"):
+        assert public_uri("git", address) == address
     assert public_uri("my server", "note://{topic}{?page}") == "gateway://my%20server/note://{topic}{?page}"
 
 

@@ -50,7 +50,8 @@ def found(params: dict[str, Any]) -> dict[str, Any]:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
-        tools = {"tools": {"listChanged": True}, "experimental": {ID: {"catalogSize": len(TOOLS), "maxLimit": 4}}}
+        size = {} if behavior() == "unsized" else {"catalogSize": len(TOOLS)}
+        tools = {"tools": {"listChanged": True}, "experimental": {ID: {"maxLimit": 4, **size}}}
         info = {"name": "vast", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
     if method in ("tools/list", "tools/search") and behavior() == "hung":

@@ -123,6 +123,22 @@ async def test_a_vast_server_is_listed_and_searched_with_the_others_as_one(
     assert "vast__photo_6" in with_server
 
 
+async def test_a_vast_server_that_states_no_size_is_searched_and_leaves_the_size_of_the_whole_unknown(
+    open_gateway: Open, vast: dict[str, Any], behave: Callable[[str], None]
+) -> None:
+    behave("unsized")
+    with anyio.fail_after(60):
+        async with open_gateway("auto", {"mcpServers": {"vast": vast}}) as client:
+            settings, told = server_settings(client), client.instructions
+            found = await found_names(client, "vast__weather_8")
+    assert settings is not None
+    assert settings.catalog_size is None
+    assert told is not None
+    assert "the tools of 1 MCP server." in told
+    assert "- vast (many tools)" in told.splitlines()
+    assert found[0] == "vast__weather_8"
+
+
 @EVERY_ERA
 async def test_tools_of_a_vast_server_can_be_called_without_being_listed_or_found(
     open_gateway: Open, vast: dict[str, Any], mode: str

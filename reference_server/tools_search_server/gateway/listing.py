@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mcp import MCPError
 from mcp_ext_tools_search.server.listing import wire_form
-from mcp_types import INVALID_PARAMS, Tool
+from mcp_types import Tool
 
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for, size_of
@@ -120,7 +120,7 @@ async def _read(delegate: DelegatedSearch, place: _Place) -> DelegatedPage:
         logger.warning("omitted from a listing: %s", failure, extra={"server": place.server})
         return DelegatedPage()
     except MCPError as error:
-        if place.cursor is not None and error.code == INVALID_PARAMS:
+        if place.cursor is not None:
             raise invalid_cursor() from error
         logger.warning("%s refused to list: %s", place.server, quoted(error.message), extra={"server": place.server})
         return DelegatedPage()

@@ -81,7 +81,7 @@ def _cut(text: str, room: int) -> str:
     if _size(text) <= room:
         return text
     cut = text.encode()[: max(room - _size(" …"), 0)].decode("utf-8", "ignore")
-    return cut[: cut.rfind(" ") if " " in cut else None] + " …" if len(cut) >= _MIN_QUOTED_BYTES else ""
+    return cut.rsplit(" ", 1)[0] + " …" if len(cut) >= _MIN_QUOTED_BYTES else ""
 
 
 def _size(text: str) -> int:
