@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from clients import library
+from clients import library, server_entry
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_types import EmbeddedResource, PromptReference, ResourceLink, ResourceTemplateReference, TextResourceContents
@@ -134,15 +134,43 @@ async def test_completions_come_from_the_server_of_the_prompt_or_template(
     assert topic.completion.values[0] == "note://old/{topic}:x"
 
 
+@pytest.mark.parametrize("asked", ["call", "read", "follow", "prompt", "complete"])
+async def test_the_first_request_waits_for_servers_that_are_still_starting(gateway: Any, asked: str) -> None:
+    # Pinned to a revision, the client sends nothing before the request.
+    async with gateway("2026-07-28", new=library("modern", "new")) as client:
+        with anyio.fail_after(30):
+            match asked:
+                case "call":
+                    await client.session.call_tool("new__seen", {})
+                case "read":
+                    await read(client, "memo:new:1")
+                case "follow":
+                    async with client.listen(resource_subscriptions=["memo:new:1"]) as followed:
+                        assert followed.honored.resource_subscriptions == ["memo:new:1"]
+                case "prompt":
+                    await client.session.get_prompt("new__greet", {"who": "Ada"})
+                case _:
+                    greet = PromptReference(type="ref/prompt", name="new__greet")
+                    await client.complete(greet, {"name": "who", "value": "A"})
+
+
 @both_eras
-async def test_a_gateway_declares_no_more_than_its_servers_do(gateway: Any, raw: Any, two: Any, mode: str) -> None:
+async def test_a_gateway_declares_no_more_than_its_servers_do(
+    gateway: Any, raw: Any, two: Any, mode: str, tmp_path: Path
+) -> None:
+    silent = tmp_path / "silent.json"
+    silent.write_text("{}")
     with anyio.fail_after(60):
         async with gateway(mode, plain=raw("good")) as client:
             without = client.server_capabilities
+        async with gateway(mode, silent=server_entry("archive.py", silent)) as client:
+            unannounced = client.server_capabilities
         async with gateway(mode, plain=raw("good"), **two) as client:
             with_both = client.server_capabilities
     assert without.tools is not None
     assert (without.resources, without.prompts, without.completions) == (None, None, None)
+    assert unannounced.resources is not None
+    assert not unannounced.resources.subscribe
     assert with_both.resources is not None
     assert with_both.resources.subscribe
     assert with_both.resources.list_changed

@@ -12,6 +12,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp_ext_search_primitives import RESOURCES
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
 from tools_search_hosts import own_name
+from tools_search_hosts.json_values import as_object
 from tools_search_hosts.results import UNREAD
 
 from tools_search_server.access.principals import remember_caller
@@ -119,7 +120,11 @@ class Endpoint:
         """Middleware that makes requests wait for starting upstreams."""
         gateway, is_greeting = self.search.gateway, ctx.method in prompts_and_resources.GREETINGS
         is_search = ctx.method in self.search.extension.search_methods
-        if not is_greeting and not is_search and ctx.method not in _NEEDING_UPSTREAMS:
+        # A stream with changes of lists alone begins at once, so that none is missed.
+        follows = ctx.method == "subscriptions/listen" and "resourceSubscriptions" in as_object(
+            (ctx.params or {}).get("notifications")
+        )
+        if not (is_greeting or is_search or follows or ctx.method in _NEEDING_UPSTREAMS):
             return await call_next(ctx)
         seconds = min(gateway.options.start_deadline, _GREETING_SECONDS if is_greeting else math.inf)
         await gateway.settled(seconds, [seen.upstream for seen in self.views.current().upstreams])
