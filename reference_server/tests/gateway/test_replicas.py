@@ -174,6 +174,21 @@ async def test_a_change_that_one_replica_hears_of_reaches_the_list_and_the_subsc
     assert len(news) <= 5
 
 
+async def test_a_replica_that_starts_announces_its_lists_to_no_caller_of_others(
+    replica: Any, redis: RedisServer, until: Any
+) -> None:
+    redis.start()
+    with anyio.fail_after(SECONDS), redis.client as observer, observer.pubsub() as channel:
+        channel.subscribe(CHANNEL)
+        async with replica() as starting:
+            await until(lambda: starting.connection == "ready" and starting.gateway.tools)
+            await until(lambda: starting.told["modern"] and starting.told["legacy"])
+            with anyio.move_on_after(0.5):
+                await anyio.sleep_forever()
+        said = [message["type"] for _ in range(10) if (message := channel.get_message()) is not None]
+    assert said == ["subscribe"]
+
+
 async def test_a_redis_with_a_certificate_of_a_private_authority_is_used_by_those_whose_address_names_the_authority(
     replica: Any, redis: RedisServer, until: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
