@@ -98,6 +98,7 @@ def test_instructions_are_as_short_in_any_language(says: str) -> None:
         ("Use `scrape`, or the scrape tool.", "Use `firecrawl__scrape`, or the firecrawl__scrape tool."),
         ("Use 'scrape page' or `page/scrape`.", "Use 'firecrawl__scrape page' or `page/firecrawl__scrape`."),
         ("Use the tool tool.", "Use the firecrawl__tool tool."),
+        ("scrape tool, tool tool", "firecrawl__scrape tool, firecrawl__tool tool"),
         ("You can scrape or search, not hidden_tool.", "You can scrape or search, not hidden_tool."),
     ],
 )
