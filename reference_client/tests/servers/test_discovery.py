@@ -258,12 +258,13 @@ async def test_a_search_whose_cursor_expired_starts_over_once(liar: Any, era: st
     assert (len(found.tools), found.mode) == (6, "search")
 
 
-async def test_pages_are_read_until_there_are_enough_tools(liar: Any, era: str):
-    server = liar("pages", era=era)
+@pytest.mark.parametrize(("limit", "requests"), [(2, 1), (3, 2)])
+async def test_pages_are_read_until_there_are_enough_tools(liar: Any, era: str, limit: int, requests: int):
+    server = liar("pages", era=era)  # of two tools each
     with anyio.fail_after(10):
         async with open_server(server.target) as tools:
-            assert len((await tools.search("make", limit=3)).tools) == 3
-    assert len(server.asked("tools/search")) == 2
+            assert len((await tools.search("make", limit=limit)).tools) == limit
+    assert len(server.asked("tools/search")) == requests
 
 
 async def test_a_tool_that_comes_twice_is_given_once(liar: Any, era: str):

@@ -77,7 +77,7 @@ class Wire:
         if isinstance(message, JSONRPCRequest) and message.method == CALL:
             meta: Any = (message.params or {}).get("_meta") or {}
             self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
-            if len(self._calls) > _MAX_WAITING:  # drop calls that were abandoned without a cancellation
+            if len(self._calls) > _MAX_WAITING:  # drop calls that were given up and never answered
                 self._calls.popitem(last=False)
         self._observe(lambda observer: observer.sent(message))
         return item

@@ -305,7 +305,7 @@ async def test_a_server_whose_search_fails_later_makes_its_page_fail(searching: 
 
 
 UNKNOWN: dict[str, tuple[str, Any]] = {
-    "tools/call": ("tools/list", {"error": {"code": -32602, "message": "Tool gone not found"}}),
+    "tools/call": ("tools/list", {"error": {"code": -32601, "message": "No tool of that name"}}),
     "tools/call in a result": (
         "tools/list",
         {"result": {"content": [{"type": "text", "text": "Unknown tool: gone"}], "isError": True}},
