@@ -48,7 +48,6 @@ from tools_search_hosts.toolsets import Toolset
 
 from tools_search_server.access.principals import caller_name
 from tools_search_server.gateway.caller_questions import connection_of
-from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.prompts_and_resources import owner_of
 from tools_search_server.gateway.views import Ctx, View, Views
 from tools_search_server.upstreams.notifications import LIST_EVENTS
@@ -159,7 +158,6 @@ class _Audience:
 class ViewNotifier:
     """Notifies each client of one endpoint of changes in its own view."""
 
-    gateway: Gateway
     views: Views
     endpoint: str
     """The endpoint's name; the same at all replicas."""
@@ -168,7 +166,7 @@ class ViewNotifier:
     sessions: LegacySessions
 
     def __post_init__(self) -> None:
-        self._access = self.gateway.access
+        self._access = self.views.gateway.access
         self._subscriptions = _Subscriptions(self.views)
         self._audiences: dict[str, _Audience] = {}
         # Make the audiences before any change, so that each has a list to compare the first change with.
@@ -233,7 +231,7 @@ class ViewNotifier:
 
     def _audience(self, toolset: Toolset) -> _Audience:
         if toolset.name not in self._audiences:
-            bus = self.gateway.replicas.bus(self.endpoint, toolset.name)
+            bus = self.views.gateway.replicas.bus(self.endpoint, toolset.name)
             listed = self.listed(self.views.of(toolset))
             self._audiences[toolset.name] = _Audience(bus, ListenHandler(bus), listed)
         return self._audiences[toolset.name]

@@ -32,7 +32,6 @@ from pydantic import BaseModel
 from tools_search_hosts.json_values import as_list
 
 from tools_search_server.gateway.fanout import ask_all
-from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.orientation import topics
 from tools_search_server.gateway.prompts_and_resources import entries_by_server, public_key, wire_entry
 from tools_search_server.gateway.public_names import split_uri
@@ -102,12 +101,11 @@ class ItemSearch:
         kind: The kind of items.
         ranker: The local ranker.
         caching: How long clients may cache an answer, and whether caches may be shared.
-        gateway: The gateway, which counts the searches.
     """
 
-    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint, gateway: Gateway) -> None:
+    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint) -> None:
         self._views = views
-        self._gateway = gateway
+        self._gateway = views.gateway
         self._kind = kind
         self._caching = caching
         self._ranker = ranker

@@ -91,7 +91,7 @@ class GatewaySearch:
         self.listing = GatewayListing(gateway, limits)
         ranker = limits.ranker or default_ranker()
         kinds = gateway.options.searched_kinds
-        self._items = {kind: ItemSearch(self.views, kind, ranker, self.caching, gateway) for kind in kinds}
+        self._items = {kind: ItemSearch(self.views, kind, ranker, self.caching) for kind in kinds}
         resources, templates, prompts = map(self._items.get, (RESOURCES, RESOURCE_TEMPLATES, PROMPTS))
         self.extension = ToolsSearch(
             search=self._search,

@@ -109,7 +109,7 @@ class Endpoint:
         prompts_and_resources.install(server, self.views, self.search.limits.page_size)
         if is_plain:
             self.search.extension.install(server)
-        notifier = ViewNotifier(gateway, self.views, self.mode, self.listed, self.sessions)
+        notifier = ViewNotifier(self.views, self.mode, self.listed, self.sessions)
         notifier.install(server)
         gateway.notifiers.append(notifier)
         server.middleware.insert(0, remember_caller(gateway.access.principals))

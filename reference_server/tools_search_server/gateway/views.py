@@ -150,14 +150,14 @@ class Views:
     """The views of a gateway, by toolset."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._of_toolset: dict[str, tuple[Mapping[str, ExposedTool], Toolset, View]] = {}
         self._reported: set[tuple[str, str]] = set()
 
     def toolset(self) -> Toolset:
         """Return the toolset of the caller whose request this task is answering."""
         principal = HTTP_CALLER.get()
-        return self._gateway.access.toolset if principal is None else principal.toolset
+        return self.gateway.access.toolset if principal is None else principal.toolset
 
     def current(self) -> View:
         """Return the view of the caller whose request this task is answering."""
@@ -167,13 +167,13 @@ class Views:
         """Return the view of the callers with a toolset."""
         # Made again when a tool or the toolset changes; all callers with it share the view until then.
         made_of, made_for, view = self._of_toolset.get(toolset.name, (None, None, None))
-        if view is None or made_of is not self._gateway.tools or made_for != toolset:
+        if view is None or made_of is not self.gateway.tools or made_for != toolset:
             view = self._view(toolset, view)
-            self._of_toolset[toolset.name] = self._gateway.tools, toolset, view
+            self._of_toolset[toolset.name] = self.gateway.tools, toolset, view
         return view
 
     def _view(self, toolset: Toolset, before: View | None) -> View:
-        gateway = self._gateway
+        gateway = self.gateway
         seen = visible_servers(gateway, toolset)
         rules = {server.name: server.rule for server in seen}
         tools = {

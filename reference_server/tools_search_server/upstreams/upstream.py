@@ -300,7 +300,7 @@ class Upstream:
             self._is_pausing = False
 
     def _make_client(self, transport: Any) -> Client:
-        self._notifications = Notifications(self.name, self._on_announced, self._questions.elicitation_complete)
+        self._notifications = Notifications(self.name, self.note_change, self._questions.elicitation_complete)
         return _sdk_client(
             transport,
             self._era,
@@ -643,11 +643,12 @@ class Upstream:
         self._trusted_until[kind] = now + _DOUBT_SECONDS
         (self._are_tools_stale if kind is TOOLS else self._doubted[kind]).set()
 
-    def note_change(self, event: ServerEvent) -> None:
-        """Read a list again, because another replica was notified of a change, or other callers might see it now."""
-        self._on_announced(event, False)
+    def note_change(self, event: ServerEvent, is_certain: bool = False) -> None:
+        """Read a list again, or pass on an update of a resource.
 
-    def _on_announced(self, event: ServerEvent, is_certain: bool) -> None:
+        It is certain if the server has just announced it. Otherwise it may have missed that, another replica was
+        notified, or other callers might see the list now.
+        """
         if is_certain:
             self.on_notification(self.name, event)
         if isinstance(event, ToolsListChanged):
