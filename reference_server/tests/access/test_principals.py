@@ -28,7 +28,10 @@ from tools_search_server.access.principals import (
     principal_of,
     token_hash,
 )
+from tools_search_server.base.limits import Limits
+from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.cli import command
+from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.programs.status import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +176,9 @@ def test_the_door(servers: Any, file: Path, tokens: dict[str, str]) -> None:
     absent, wrong = post(url, None), post(url, new_token())
     assert (absent.status_code, absent.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert (wrong.status_code, wrong.headers["WWW-Authenticate"]) == (401, 'Bearer error="invalid_token"')
-    assert post(url, None, Authorization="Basic Zm9vOmJhcg==").status_code == 401
+    for other in ("Basic Zm9vOmJhcg==", "Bearer"):
+        refused = post(url, None, Authorization=other)
+        assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
 
     opened = post(url, tokens["owner"])
     assert opened.status_code == 200
@@ -202,6 +207,21 @@ def test_the_door(servers: Any, file: Path, tokens: dict[str, str]) -> None:
     # Monitors have no token, and learn nothing of servers and tools.
     health = httpx2.get(url.replace("/mcp", "/healthz"), trust_env=False)
     assert health.json() == {"status": "ok"}
+
+
+async def test_a_request_that_has_come_past_the_door_is_refused(file: Path) -> None:
+    program = gateway_program(file, Limits(), GatewayOptions(20, 20), over_http=True)
+    app = httpx2.ASGITransport(program.server.streamable_http_app(host="127.0.0.1", stateless_http=True))
+    modern = {name: value for name, value in unfinished("")["headers"].items() if name != "Authorization"}
+    listing = {"Mcp-Method": "tools/list"}, unfinished("")["json"] | {"method": "tools/list"}
+    with anyio.fail_after(30):
+        async with (
+            program.server.session_manager.run(),
+            httpx2.AsyncClient(transport=app, headers=modern, base_url="http://127.0.0.1:1") as http,
+        ):
+            greeted = await http.post("/mcp", json=INITIALIZE, headers={"Mcp-Protocol-Version": "2025-11-25"})
+            listed = await http.post("/mcp", headers=listing[0], json=listing[1])
+    assert ["Internal server error" in answer.text for answer in (greeted, listed)] == [True, True]
 
 
 def unfinished(token: str) -> dict[str, Any]:
