@@ -16,6 +16,7 @@ import fastmcp
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client import ClientExtension, advertise
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
@@ -86,9 +87,10 @@ async def test_a_connection_of_the_host_is_searched_and_called_and_left_open(mod
             assert text_of(await client.call_tool("get_forecast", {"city": "Bergen"})) == "sun in Bergen"
 
 
-async def test_a_client_that_does_not_declare_the_extension_is_listed():
+@pytest.mark.parametrize("declared", [[], [advertise("com.example/other")]])
+async def test_a_client_that_does_not_declare_the_extension_is_listed(declared: list[ClientExtension]):
     with anyio.fail_after(20):
-        async with Client(weather()) as client, open_federation(only(client)) as federation:
+        async with Client(weather(), extensions=declared) as client, open_federation(only(client)) as federation:
             answer = await federation.search("weather forecast")
     assert [(tool.tool.name, tool.mode) for tool in answer.tools] == [("get_forecast", "list")]
     assert answer.servers[0].mode == "list"

@@ -186,3 +186,32 @@ async def test_no_call_is_given_up_while_a_person_thinks(asking_server: HttpTarg
             assert not (await tools.call("travel")).is_error
     assert math.inf in deadlines
     assert started < scope.deadline < math.inf
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_no_call_is_given_up_until_the_last_person_has_answered(asking_server: HttpTarget, era: EraChoice):
+    ann, asked, deadlines = Person(), 0, list[float]()
+    both, is_over = anyio.Event(), anyio.Event()
+
+    async def think(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await both.wait()
+        else:
+            both.set()
+            await is_over.wait()  # until the other call, whose person has answered, is over
+        return await ann.answer(context, params)
+
+    with anyio.fail_after(20):
+        async with open_server(asking_server, replace(ann.options(era), elicitation_callback=think)) as tools:
+
+            async def travel() -> None:
+                await tools.call("travel")
+                deadlines.append(scope.deadline)
+                is_over.set()
+
+            async with tools.patience() as scope, anyio.create_task_group() as calls:
+                calls.start_soon(travel)
+                calls.start_soon(travel)
+    assert deadlines[0] == math.inf > deadlines[1]

@@ -207,8 +207,7 @@ def _in_revision(result: Mapping[str, Any], method: str, version: str, server: s
         raise UnusableResultError(text)
     if kind == INPUT_REQUIRED and not ASKING & result.keys():
         raise UnusableResultError(f"The MCP server {server!r} asks for more input but does not say what it needs.")
-    members = {name: value for name, value in result.items() if kind == INPUT_REQUIRED or name not in ASKING}
-    members["resultType"] = kind
+    members = {**result, "resultType": kind}
     try:
         return sieved(members, method, version, model)
     except ValidationError as error:
