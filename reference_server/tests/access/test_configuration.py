@@ -202,6 +202,7 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         ({"toolsets": []}, None, "`toolsets` must be an object"),
         ({"toolsets": {"r": {"gti": True}}}, None, "`toolsets.r.gti`: there is no such server; the closest"),
         ({"toolsets": {"r": {}}}, None, "`toolsets.r` must be an object that names at least one server"),
+        ({"toolsets": {"r": "git"}}, None, "`toolsets.r` must be an object that names at least one server"),
         ({"toolsets": {"r": {"git": False}}}, None, "`toolsets.r.git` must be true, a list"),
         ({"toolsets": {"r": {"git": []}}}, None, "`toolsets.r.git` names no tool"),
         ({"toolsets": {"r": {"git": [7]}}}, None, "`toolsets.r.git` must be true, a list"),
