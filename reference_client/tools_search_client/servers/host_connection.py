@@ -107,14 +107,12 @@ class HostConnection:
             await self._renewed.wait()
             self._renewed = anyio.Event()
             async with anyio.create_task_group() as following:
-                following.start_soon(self._follow, self._tools)
+                if self._tools is not None:
+                    following.start_soon(self._follow, self._tools)
                 await self._renewed.wait()
                 following.cancel_scope.cancel()
 
-    async def _follow(self, tools: ServerTools | None) -> None:
-        if tools is None:
-            return
-
+    async def _follow(self, tools: ServerTools) -> None:
         def changed(setting: str | None) -> None:
             tools.forget(setting)
             self.on_change()
