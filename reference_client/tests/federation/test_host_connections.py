@@ -201,6 +201,17 @@ async def test_a_connection_that_breaks_while_its_changes_are_followed_costs_tha
     assert "own" not in answer.failed
 
 
+async def test_a_late_connection_of_the_host_is_told_alone_since_its_diagnostics_are_the_hosts():
+    async def never(*_: Any) -> ListToolsResult:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.fail_after(20):
+        async with Client(Server("late", on_list_tools=never)) as client, open_federation(only(client)) as federation:
+            answer = await federation.search("weather forecast", deadline=0.2)
+    assert answer.failed["own"].message == "still answering after 0.2 seconds"
+
+
 async def test_list_changes_of_a_connection_of_the_host_are_followed():
     server = MCPServer("learning", cache_hints={"tools/list": CacheHint(ttl_ms=60_000)})
 
@@ -221,6 +232,7 @@ async def test_list_changes_of_a_connection_of_the_host_are_followed():
                     while len((await federation.list()).tools) == known:
                         await anyio.lowlevel.checkpoint()
                     server.remove_tool("count")
+                assert federation.changes >= 2
 
 
 async def test_a_conversation_loads_tools_of_both_kinds_of_connections(plain_server: HttpTarget):
