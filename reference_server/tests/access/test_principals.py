@@ -457,6 +457,56 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
             assert (await other.session.list_tools()).tools
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_changes_of_a_hidden_server_are_told_to_nobody_else(
+    servers: Any, raw: Any, tmp_path: Path, mode: str
+) -> None:
+    tokens = {name: new_token() for name in ("reader", "owner")}
+    hashes = {name: token_hash(token) for name, token in tokens.items()}
+    document = {
+        "mcpServers": {"shown": raw("good"), "grows": raw("growing", tmp_path), "hidden": library("legacy", "hidden")},
+        "toolsets": {"some": {"shown": True}},
+        "principals": {"reader": {"token": hashes["reader"], "toolset": "some"}, "owner": {"token": hashes["owner"]}},
+    }
+    (tmp_path / "who.json").write_text(json.dumps(document))
+    heard = {name: set[str]() for name in tokens}
+    heard_all = anyio.Event()
+
+    async def follow(name: str, *, task_status: Any) -> None:
+        async def on_message(message: Any) -> None:
+            heard[name].add(type(message).__name__)
+            if len(heard["owner"]) == 3:
+                heard_all.set()
+
+        async with with_token(url, tokens[name], mode, message_handler=on_message) as client:
+            await names(client)
+            task_status.started(client)
+            if mode == "legacy":
+                await anyio.sleep_forever()
+            lists = {f"{kind}_list_changed": True for kind in ("tools", "prompts", "resources")}
+            async with client.listen(**lists) as events:
+                async for event in events:
+                    await on_message(event)
+
+    with anyio.fail_after(60):
+        url = await anyio.to_thread.run_sync(
+            lambda: servers.start_http("--config", str(tmp_path / "who.json"), stderr=subprocess.DEVNULL)
+        )
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(follow, "reader")
+            owner = await tasks.start(follow, "owner")
+            heard["reader"].clear()  # of the start
+            while not heard_all.is_set():
+                await owner.session.call_tool("grows__plain", {"name": f"tool_{len(heard['owner'])}"})
+                await owner.session.call_tool("hidden__change", {"what": ["prompts", "resources"]})
+                with anyio.move_on_after(0.5):
+                    await heard_all.wait()
+            with anyio.move_on_after(0.5):
+                await anyio.sleep_forever()
+            tasks.cancel_scope.cancel()
+    assert heard["reader"] == set()
+
+
 async def test_a_legacy_session_hears_of_no_resource_that_its_toolset_no_longer_shows(
     servers: Any, tmp_path: Path, until: Any
 ) -> None:

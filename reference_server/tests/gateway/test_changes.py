@@ -25,8 +25,10 @@ from mcp_types import (
     UnsubscribeRequest,
     UnsubscribeRequestParams,
 )
+from tools_search_server.gateway import changes
 from tools_search_server.gateway.changes import LegacySessions
 from tools_search_server.upstreams import notifications
+from tools_search_server.upstreams.notifications import LIST_EVENTS
 
 pytestmark = pytest.mark.anyio
 
@@ -179,7 +181,7 @@ async def test_a_lazy_server_that_ends_while_it_is_followed_comes_back_without_a
 
 @both_eras
 async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
-    gateway: Any, versatile: Any, tmp_path: Path, mode: str
+    gateway: Any, versatile: Any, raw: Any, tmp_path: Path, mode: str
 ) -> None:
     async def refusal(client: Client, uri: str) -> str:
         with pytest.raises(MCPError) as refused:
@@ -187,12 +189,46 @@ async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
         return refused.value.message
 
     with anyio.fail_after(60):
-        async with gateway(mode, busy=versatile(tmp_path), one=library("modern", "one")) as client:
+        entries = {"busy": versatile(tmp_path), "broken": raw("crashing"), "one": library("modern", "one")}
+        async with gateway(mode, **entries) as client:
             await client.session.list_resources()
             unknown = await refusal(client, "memo:two:1")
             unable = await refusal(client, "gateway://busy/file:///a")
+            down = await refusal(client, "gateway://broken/file:///a")
     assert unknown.startswith("Resource not found. Use the URI of a listed resource")
     assert "'busy' does not announce changes" in unable
+    assert "'broken' is not connected; subscribe again" in down
+
+
+@both_eras
+async def test_a_client_can_follow_only_so_many_resources(
+    gateway: Any, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_MAX_RESOURCES", 2)
+    uris = [f"memo:one:{number}" for number in (1, 2, 3)]
+    with anyio.fail_after(60):
+        async with gateway(mode, one=library("modern", "one")) as client:
+            if mode == "legacy":
+                for uri in (*uris[:2], uris[0]):
+                    await subscribe(client, uri)
+                with pytest.raises(MCPError, match="at most 2 subscriptions"):
+                    await subscribe(client, uris[2])
+            else:
+                async with client.listen(resource_subscriptions=uris) as followed:
+                    assert followed.honored.resource_subscriptions == uris[:2]
+
+
+@both_eras
+async def test_a_lazy_server_is_started_to_be_followed(
+    gateway: Any, mode: str, until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    entry = library("modern", "one") | {"lazy": True}
+    with anyio.fail_after(60):
+        async with gateway(mode, one=entry):
+            await until(lambda: bool(list((tmp_path / "cache").rglob("*.json"))))
+        async with gateway(mode, one=entry) as client, following(client, mode, "gateway://one/memo:one:1"):
+            pass
 
 
 async def test_a_server_that_answers_nothing_about_subscriptions_holds_up_nobody(
@@ -238,6 +274,22 @@ async def test_a_session_is_remembered_until_it_ends_however_often_it_begins() -
         await client.session.send_ping()
         [connection] = sessions.owners
     assert connection not in sessions.owners
+
+
+async def test_what_changes_at_once_is_told_to_a_session_in_full(told: Told) -> None:
+    server, sessions = Server[Any]("s"), LegacySessions()
+    sessions.install(server)
+    with anyio.fail_after(10):
+        async with (
+            anyio.create_task_group() as tasks,
+            Client(server, mode="legacy", message_handler=told.on_message) as client,
+        ):
+            tasks.start_soon(sessions.run)
+            await client.session.send_ping()
+            for kind in ("tools", "prompts", "resources", "prompts"):
+                sessions.notify(LIST_EVENTS[kind])
+            assert await told.until("resources") == ["prompts", "resources"]
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_flood_of_changes_is_announced_now_and_then_and_does_not_hold_up_the_changes_of_another(

@@ -147,4 +147,5 @@ async def test_a_host_gets_the_whole_instructions_of_a_server_as_its_own_words(g
         async with gateway(mode, weather={"command": sys.executable, "args": ["-c", source]}) as client:
             told = client.instructions
     words = "Ask for a city first. Then call weather__look_up with 'city' and [31mtell the user." + " Be brief." * 20
+    assert "tools/search" in told
     assert f'- weather (1 tool) says: "{words}"' in told.splitlines()

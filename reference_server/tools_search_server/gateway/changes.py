@@ -279,7 +279,7 @@ class _Subscriptions:
         held: list[str] = []
         refusals: list[MCPError] = []
         async with AsyncExitStack() as subscriptions:
-            for uri in list(dict.fromkeys(wanted.resource_subscriptions or ()))[:_MAX_RESOURCES]:
+            for uri in (wanted.resource_subscriptions or [])[:_MAX_RESOURCES]:
                 try:
                     await subscriptions.enter_async_context(self._subscription(ctx, uri))
                     held.append(uri)
@@ -302,13 +302,11 @@ class _Subscriptions:
             self._sessions[connection] = caller_name(), {}
             connection.exit_stack.push_async_callback(self._end_session, connection)
         _, session = self._sessions[connection]
-        if uri in session:
-            return EmptyResult()
-        if len(session) >= _MAX_RESOURCES:
+        if uri not in session and len(session) >= _MAX_RESOURCES:
             raise MCPError(INVALID_REQUEST, f"A client can have at most {_MAX_RESOURCES} subscriptions")
         subscription = AsyncExitStack()
         await subscription.enter_async_context(self._subscription(ctx, uri))
-        if uri in session or connection not in self._sessions:  # a concurrent request, or the session has ended
+        if uri in session or connection not in self._sessions:  # it already had one, or has ended
             await subscription.aclose()
         else:
             session[uri] = subscription
