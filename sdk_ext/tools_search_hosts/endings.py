@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import anyio
 from mcp import MCPError
@@ -61,6 +61,13 @@ class Ending:
     async def wait(self) -> None:
         """Wait for the connection to end."""
         await self._event.wait()
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Return the first error in a group, at any depth."""
+    if isinstance(error, BaseExceptionGroup):
+        return first_error(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error
 
 
 def connection_ended(error: MCPError) -> bool:

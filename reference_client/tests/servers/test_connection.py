@@ -165,7 +165,7 @@ async def turning_away(*headers: str) -> AsyncGenerator[str]:
 async def test_a_server_that_asks_for_authorization_is_told_so_with_what_it_wants():
     metadata = "https://crm.example/.well-known/oauth-protected-resource"
     wanted = (
-        'Bearer error="invalid_token", error_description="it \\"expired\\"", scope="tools:read mail", '
+        'Bearer error=invalid_token, error_description="it \\"expired\\"", scope="tools:read mail", '
         f'resource_metadata="{metadata}"'
     )
     async with turning_away(f"WWW-Authenticate: {wanted}") as address:
@@ -208,9 +208,10 @@ async def test_every_request_is_authorized_as_the_host_says_unless_the_configura
             (key_of, {"authorization": "Bearer configured"}),
         ]:
             sent.clear()
-            with anyio.fail_after(10), pytest.raises(ServerUnavailableError, match="HTTP 403"):
+            with anyio.fail_after(10), pytest.raises(ServerUnavailableError, match="HTTP 403") as error:
                 async with open_server(HttpTarget(url, headers), ConnectionOptions(auth=auth)):
                     raise AssertionError("the client connected")
+            assert not isinstance(error.value, UnauthorizedError)  # it does not ask for authorization
             assert set(sent) == {headers.get("authorization", "Basic YW5uOmtleQ==")}
         tasks.cancel_scope.cancel()
     assert asked == [url]

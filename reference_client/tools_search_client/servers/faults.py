@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final
 
 import anyio
 import httpx2
@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
-from tools_search_hosts.endings import connection_ended, malformed, session_lost, timed_out
+from tools_search_hosts.endings import connection_ended, first_error, malformed, session_lost, timed_out
 from tools_search_hosts.unreachable import CannotStartError, why_not_connected
 from tools_search_hosts.validation import validation_problem
 
@@ -80,13 +80,11 @@ def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
 
 
 def as_server_error(error: BaseException, ended: str = "") -> ServerError | HostError:
-    """Convert an exception; for a group, use its most informative member.
+    """Convert an exception, or the first one of a group.
 
     `ended` says why the connection ended; it is empty while the connection is open, or if unknown.
     """
-    faults = [_fault(leaf, ended) for leaf in _leaves(error)]
-    explained = [fault for fault in faults if fault.args[0]]
-    return (explained or faults or [ServerUnavailableError("the connection ended")])[0]
+    return _fault(first_error(error), ended)
 
 
 def refusal(response: httpx2.Response) -> ServerUnavailableError | HostError | None:
@@ -113,15 +111,6 @@ def refusal(response: httpx2.Response) -> ServerUnavailableError | HostError | N
             problem,
         )
     )
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        for member in group.exceptions:
-            yield from _leaves(member)
-    else:
-        yield error
 
 
 def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa: C901 - a table of the ways to fail

@@ -483,7 +483,7 @@ async def test_changes_of_a_hidden_server_are_told_to_nobody_else(
             task_status.started(client)
             if mode == "legacy":
                 await anyio.sleep_forever()
-            lists = {f"{kind}_list_changed": True for kind in ("tools", "prompts", "resources")}
+            lists: Any = {f"{kind}_list_changed": True for kind in ("tools", "prompts", "resources")}
             async with client.listen(**lists) as events:
                 async for event in events:
                     await on_message(event)

@@ -29,11 +29,11 @@ import anyio.lowlevel
 from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts import ConfigurationError
+from tools_search_hosts.endings import first_error
 from tools_search_ranking.extras import install_command
 
 from tools_search_server.base.defaults import DEFAULT_CHANNEL, REDIS_VARIABLE
 from tools_search_server.base.redaction import printable
-from tools_search_server.upstreams.connection import first_error
 from tools_search_server.upstreams.notifications import LIST_EVENTS, ListKind
 from tools_search_server.upstreams.state import Retries, State
 

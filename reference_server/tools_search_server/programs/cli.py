@@ -372,8 +372,9 @@ def _run(program: Program, http: Address | None) -> None:
         raise CannotServeError(
             "cannot serve on stdio: it is closed. Have an MCP host start this program, or serve with --http."
         )
+    from tools_search_hosts.endings import first_error
+
     from tools_search_server.programs.serving import serve
-    from tools_search_server.upstreams.connection import first_error
 
     failed: list[BaseException] = []
     try:

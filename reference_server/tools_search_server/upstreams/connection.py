@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import anyio
 import httpx2
@@ -33,7 +33,7 @@ from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_streams
 from tools_search_hosts.child_process import child_streams
-from tools_search_hosts.endings import Ending, connection_ended, malformed, refused_status
+from tools_search_hosts.endings import Ending, connection_ended, first_error, malformed, refused_status
 from tools_search_hosts.streams import ConvertedStream
 from tools_search_hosts.unreachable import CannotStartError, why_not_connected
 
@@ -340,10 +340,3 @@ def _explain_answer(error: MCPError, http_status: int | None) -> str:
 def _refused(http_status: int) -> str:
     advice = "; put the key or token that it expects into `headers`" if http_status in _AUTHORIZATION_STATUSES else ""
     return f"it answered HTTP {http_status}{advice}"
-
-
-def first_error(error: BaseException) -> BaseException:
-    """Return the first error in a group, at any depth."""
-    if isinstance(error, BaseExceptionGroup):
-        return first_error(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return error
