@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from clients import call, library
+from clients import call, library, server_entry
 from mcp import Client
 from mcp_types import (
     CreateMessageRequestParams,
@@ -81,6 +81,29 @@ async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for
         True,
         "The MCP server 'one' asks for more input before it continues, but cannot get it: it asks more than 10 times.",
     )
+
+
+async def test_a_modern_server_may_ask_a_legacy_caller_only_so_many_questions_at_once(gateway: Any) -> None:
+    async def say(client: Client, count: int) -> tuple[bool, str]:
+        questions = {f"q{number}": {"method": "roots/list"} for number in range(count)}
+        return await call(client, "one__say", result={"resultType": "input_required", "inputRequests": questions})
+
+    asked = 0
+
+    async def roots(_: Any) -> ListRootsResult:
+        nonlocal asked
+        asked += 1
+        return ListRootsResult(roots=[])
+
+    with anyio.fail_after(60):
+        entry = server_entry("answering.py", "modern")
+        async with gateway("legacy", one=entry, client={"list_roots_callback": roots}) as client:
+            refused = await say(client, 17)
+            assert asked == 0
+            await say(client, 16)
+    assert refused[0]
+    assert "it asks more than 16 questions at once" in refused[1]
+    assert asked >= 16
 
 
 @either_upstream

@@ -139,6 +139,19 @@ def matched(item: Any) -> list[str]:
 
 
 @EVERY_ERA
+async def test_a_web_address_of_several_servers_is_found_as_it_is_listed(searching: Any, mode: str) -> None:
+    def travel(name: str) -> dict[str, Any]:
+        return {"resources": [{"uri": "https://example.com/travel", "name": f"{name} travel rules"}]}
+
+    with anyio.fail_after(60):
+        async with searching(mode, "resources", one=travel("first"), two=travel("second")) as client:
+            listed = (await client.list_resources()).resources
+            found = (await search_resources(client, "travel rules")).resources
+    assert [item.name for item in listed] == ["first travel rules"]
+    assert plain(found) == plain(listed)
+
+
+@EVERY_ERA
 async def test_documents_are_found_by_what_they_say_at_servers_that_only_list(searching: Any, mode: str) -> None:
     with anyio.fail_after(60):
         async with searching(mode, "contents", handbook=HANDBOOK, notes=NOTES) as client:

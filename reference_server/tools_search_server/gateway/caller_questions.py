@@ -104,7 +104,6 @@ async def completed(
         # The state is the server's own, possibly sealed: it is returned as it came.
         more = {"requestState": result["requestState"]} if "requestState" in result else {}
         if questions := result.get("inputRequests"):
-            wait = _FIRST_WAIT
             more["inputResponses"] = await _answers(questions, ctx)
         else:
             await anyio.sleep(wait)

@@ -51,9 +51,6 @@ _NO_TEXTS: Final[Mapping[str, str]] = {}
 FOUND_UNREAD: Final = ContextVar("FOUND_UNREAD", default=False)
 """Whether the search in this request went without texts that are not read yet."""
 
-_MAX_MATCHED: Final = 10
-"""Maximum number of matched members that an upstream can name for a hit."""
-
 
 @dataclass(frozen=True)
 class _ServerItems:
@@ -237,10 +234,8 @@ class ItemSearch:
             stated = published_metadata(getattr(entry, "meta", None)).get("matched")
             # The upstream's words, so only members that the item has.
             known = {*(catalog.wire.get(public) or found.unlisted[public]), CONTENTS}
-            members = as_list(stated)[:_MAX_MATCHED]
-            found.members[public] = tuple(
-                dict.fromkeys(name for name in members if isinstance(name, str) and name in known)
-            )
+            members = (name for name in as_list(stated) if isinstance(name, str) and name in known)
+            found.members[public] = tuple(dict.fromkeys(members))
         return found
 
 
