@@ -112,10 +112,16 @@ def searching(archive: Any, configuration: Any) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def connected(
-        mode: str = "auto", *searched: Searched, limits: Limits | None = None, **specs: dict[str, Any]
+        mode: str = "auto",
+        *searched: Searched,
+        limits: Limits | None = None,
+        toolset: dict[str, Any] | None = None,
+        **specs: dict[str, Any],
     ) -> AsyncGenerator[Client]:
         file = configuration(**{name: archive(name, spec) for name, spec in specs.items()})
-        options = GatewayOptions(20, 20, searched=frozenset(searched))
+        if toolset is not None:
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"toolsets": {"own": toolset}}))
+        options = GatewayOptions(20, 20, None if toolset is None else "own", searched=frozenset(searched))
         program = gateway_program(file, limits or Limits(), options)
         async with program.lifespan(), Client(program.server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
             yield client
@@ -455,6 +461,27 @@ async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(
     assert "book:made-up" in asked("library", "resources/search"), "which is how the server knows it"
     assert by_uri[0].uri == by_name[0].uri == "gateway://library/book:made-up"
     assert "Once upon a time" in str(read.contents)
+
+
+async def test_a_server_of_which_a_toolset_shows_single_tools_is_not_searched_for_anything_else(
+    searching: Any, asked: Any
+) -> None:
+    spec = LIBRARY | {"settings": {"resources": {"unlisted": True}}}
+    toolset = {"handbook": True, "library": ["borrow"]}
+    with anyio.fail_after(60):
+        async with searching("auto", "resources", toolset=toolset, handbook=HANDBOOK, library=spec) as client:
+            advertised = primitives_settings(client)
+            found = [
+                item.uri
+                for query in ("parcel", "gateway://library/book:made-up")
+                for item in (await search_resources(client, query)).resources
+            ]
+    assert advertised is not None
+    assert advertised.resources is not None
+    assert (advertised.resources.topics, advertised.resources.unlisted) == (["handbook"], None)
+    assert found
+    assert all(uri.startswith("gateway://handbook/") for uri in found)
+    assert asked("library", "resources/search") == []
 
 
 async def test_a_list_that_is_read_again_and_says_the_same_is_not_indexed_again(
