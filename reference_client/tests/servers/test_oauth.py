@@ -561,3 +561,21 @@ async def test_the_redirect_of_a_web_host_on_the_page_signs_in_and_says_who_refu
         guarded(denying=True)
         with pytest.raises(ConsentRefusedError):
             await OAuth(store).sign_in(guarded.url, redirect())
+
+
+async def test_a_secret_that_cannot_be_read_is_none_and_is_deleted(tmp_path: Path):
+    class Unreadable(FileTokenStore):
+        async def load(self, server: str, /) -> str | None:
+            raise PermissionError
+
+    def files() -> list[Path]:
+        return list(tmp_path.iterdir())
+
+    url, store = "https://crm.example/mcp", FileTokenStore(tmp_path)
+    await store.save(url, "a secret")
+    [file] = files()
+    file.write_bytes(b"\xff")
+    assert await store.load(url) is None
+    assert await OAuth(Unreadable(tmp_path)).sign_out(url)
+    assert files() == []
+    assert not await OAuth(store).sign_out(url)
