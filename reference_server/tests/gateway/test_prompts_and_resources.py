@@ -242,6 +242,19 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     assert bare.message.startswith("Resource not found. Use the URI of a listed resource")
 
 
+@both_eras
+async def test_a_toolset_of_single_tools_declares_nothing_else(tmp_path: Path, two: Any, mode: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": two, "toolsets": {"some": {"new": ["seen"]}}}))
+    program = gateway_program(file, Limits(), GatewayOptions(20, 20, "some"))
+    with anyio.fail_after(60):
+        async with program.lifespan(), Client(program.server, mode=mode) as client:
+            declared = client.server_capabilities
+            program.on_stop()
+    assert declared.tools is not None
+    assert (declared.resources, declared.prompts, declared.completions) == (None, None, None)
+
+
 @pytest.mark.rotating
 @pytest.mark.parametrize(("compat", "mode"), [("meta-tools", "auto"), ("list-changed", "legacy")])
 async def test_hosts_that_cannot_search_get_them_too(
