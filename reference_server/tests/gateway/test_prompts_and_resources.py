@@ -11,7 +11,14 @@ import pytest
 from clients import library, server_entry
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_types import EmbeddedResource, PromptReference, ResourceLink, ResourceTemplateReference, TextResourceContents
+from mcp_types import (
+    EmbeddedResource,
+    PaginatedRequestParams,
+    PromptReference,
+    ResourceLink,
+    ResourceTemplateReference,
+    TextResourceContents,
+)
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
@@ -240,6 +247,22 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     assert "toolset" in single.message
     assert hidden.message == bare.message
     assert bare.message.startswith("Resource not found. Use the URI of a listed resource")
+
+
+@both_eras
+async def test_a_page_of_large_resources_stays_below_what_clients_accept(
+    gateway: Any, mode: str, tmp_path: Path
+) -> None:
+    large = [{"uri": f"x:{number}", "name": f"{number}", "description": "x" * 300_000} for number in range(8)]
+    (tmp_path / "large.json").write_text(json.dumps({"resources": large}))
+    pages: list[Any] = []
+    with anyio.fail_after(60):
+        async with gateway(mode, large=server_entry("archive.py", tmp_path / "large.json")) as client:
+            while not pages or pages[-1].next_cursor:
+                cursor = pages[-1].next_cursor if pages else None
+                pages.append(await client.session.list_resources(params=PaginatedRequestParams(cursor=cursor)))
+    assert all(len(page.model_dump_json()) < 1 << 20 for page in pages)
+    assert [item.name for page in pages for item in page.resources] == [item["name"] for item in large]
 
 
 @both_eras
