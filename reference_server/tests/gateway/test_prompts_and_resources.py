@@ -261,6 +261,8 @@ async def test_a_page_of_large_resources_stays_below_what_clients_accept(
             while not pages or pages[-1].next_cursor:
                 cursor = pages[-1].next_cursor if pages else None
                 pages.append(await client.session.list_resources(params=PaginatedRequestParams(cursor=cursor)))
+            with pytest.raises(MCPError, match="Invalid cursor"):
+                await client.session.list_resources(params=PaginatedRequestParams(cursor="after-nothing"))
     assert all(len(page.model_dump_json()) < 1 << 20 for page in pages)
     assert [item.name for page in pages for item in page.resources] == [item["name"] for item in large]
 
