@@ -141,6 +141,24 @@ async def test_completions_come_from_the_server_of_the_prompt_or_template(
     assert topic.completion.values[0] == "note://old/{topic}:x"
 
 
+@both_eras
+async def test_a_template_that_matches_nothing_is_known_by_itself_and_costs_no_other_request(
+    gateway: Any, mode: str, tmp_path: Path
+) -> None:
+    tree = "tree://{path*}"  # of a kind that the SDK does not match
+    (tmp_path / "tree.json").write_text(json.dumps({"resourceTemplates": [{"uriTemplate": tree, "name": "tree"}]}))
+    entries = {"tree": server_entry("archive.py", tmp_path / "tree.json"), "new": library("modern", "new")}
+    with anyio.fail_after(60):
+        async with gateway(mode, **entries) as client:
+            reference = ResourceTemplateReference(type="ref/resource", uri=tree)
+            completed = await client.complete(reference, {"name": "path", "value": "a"})
+            unknown = await refusal(client, "tree://a")
+            templated = await read(client, "note://new/x")
+    assert completed.completion.values == []
+    assert unknown.message.startswith("Resource not found")
+    assert templated == ("note://new/x", "note://new/x of new")
+
+
 @pytest.mark.parametrize("asked", ["call", "read", "follow", "prompt", "complete"])
 async def test_the_first_request_waits_for_servers_that_are_still_starting(gateway: Any, asked: str) -> None:
     # Pinned to a revision, the client sends nothing before the request.
