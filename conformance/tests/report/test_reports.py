@@ -23,8 +23,7 @@ from tools_search_conformance.report.document import failure_files, report, sche
 from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.report.terminal import print_run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
-from tools_search_conformance.run.causes import with_causes
-from tools_search_conformance.run.judging import NOT_FINISHED
+from tools_search_conformance.run.causes import NOT_FINISHED, with_causes
 from tools_search_conformance.run.runner import write_reports
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
 from tools_search_conformance.wire.record import Answer, Exchange
