@@ -188,6 +188,35 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
     assert finished == ["e1"]
 
 
+class RawClient:
+    """A legacy client on stdio without an SDK, with the capabilities it declares, and one answer to every question."""
+
+    def __init__(self, servers: Any, file: Path, declared: dict[str, Any], answered: dict[str, Any]) -> None:
+        self._process = servers.start("-m", "tools_search_server", "--config", str(file), stdin=subprocess.PIPE)
+        self._answered = answered
+        self._calls = 0
+        self.asked: list[dict[str, Any]] = []
+        info = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "odd", "version": "1"}}
+        self._send(id=0, method="initialize", params=info | {"capabilities": declared})
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool, and answer everything that is asked meanwhile."""
+        if not self._calls:
+            self._process.stdout.readline()
+            self._send(method="notifications/initialized")
+        self._calls += 1
+        self._send(id=self._calls, method="tools/call", params={"name": name, "arguments": arguments})
+        while (message := json.loads(self._process.stdout.readline())).get("id") != self._calls or "method" in message:
+            if "method" in message and "id" in message:
+                self.asked.append(message)
+                self._send(id=message["id"], result=self._answered)
+        return message
+
+    def _send(self, **message: Any) -> None:
+        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self._process.stdin.flush()
+
+
 @pytest.mark.rotating
 @either_upstream
 @pytest.mark.parametrize("kind", ["elicitation", "sampling"])
@@ -195,29 +224,59 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
 async def test_an_answer_that_is_none_costs_the_call_that_it_was_asked_for(
     servers: Any, configuration: Any, upstream: str, kind: str, answered: dict[str, Any]
 ) -> None:
-    file = configuration(one=library(upstream, "one"))
-    process = servers.start("-m", "tools_search_server", "--config", str(file), stdin=subprocess.PIPE)
-
-    def send(**message: Any) -> None:
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        process.stdin.flush()
-
-    def call(number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool, and answer everything that is asked meanwhile with the same."""
-        send(id=number, method="tools/call", params={"name": name, "arguments": arguments})
-        while (message := json.loads(process.stdout.readline())).get("id") != number or "method" in message:
-            if "method" in message and "id" in message:
-                send(id=message["id"], result=answered)
-        return message
-
-    info = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "odd", "version": "1"}}
-    with anyio.fail_after(60):
-        send(id=0, method="initialize", params=info | {"capabilities": {"elicitation": {}, "sampling": {}}})
-        await anyio.to_thread.run_sync(process.stdout.readline)
-        send(method="notifications/initialized")
-        await anyio.to_thread.run_sync(call, 1, "one__ask", {"kind": kind})
-        seen = await anyio.to_thread.run_sync(call, 2, "one__seen", dict[str, Any]())
+    def use(client: RawClient) -> None:
+        client.call("one__ask", {"kind": kind})
+        seen = client.call("one__seen", {})
         assert not seen["result"].get("isError"), seen
+
+    file = configuration(one=library(upstream, "one"))
+    with anyio.fail_after(60):
+        client = RawClient(servers, file, {"elicitation": {}, "sampling": {}}, answered)
+        await anyio.to_thread.run_sync(use, client)
+
+
+FORM: dict[str, Any] = {"mode": "form", "message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+URL: dict[str, Any] = {"mode": "url", "message": "Sign in", "url": "https://example.org"}
+TOOL: dict[str, Any] = {"name": "look", "inputSchema": {"type": "object"}}
+ASKED: dict[str, Any] = {"messages": [], "maxTokens": 5}
+
+
+@either_upstream
+@pytest.mark.parametrize(
+    ("method", "params", "declared", "lacking"),
+    [
+        ("elicitation/create", FORM, {"elicitation": {}}, None),
+        ("elicitation/create", FORM, {"elicitation": {"form": {}, "url": {}}}, None),
+        ("elicitation/create", FORM, {"elicitation": {"url": {}}}, "'elicitation' for forms"),
+        ("elicitation/create", URL, {"elicitation": {"url": {}}}, None),
+        ("elicitation/create", URL, {"elicitation": {}}, "'elicitation' for URLs"),
+        ("sampling/createMessage", ASKED, {"sampling": {}}, None),
+        ("sampling/createMessage", ASKED | {"tools": [TOOL]}, {"sampling": {"tools": {}}}, None),
+        ("sampling/createMessage", ASKED | {"tools": [TOOL]}, {"sampling": {}}, "'sampling' with tools"),
+    ],
+)
+async def test_a_client_is_asked_only_in_the_ways_that_it_declares(
+    servers: Any,
+    configuration: Any,
+    upstream: str,
+    method: str,
+    params: dict[str, Any],
+    declared: dict[str, Any],
+    lacking: str | None,
+) -> None:
+    own_id = {"elicitationId": "e1"} if upstream == "legacy" and params is URL else {}
+    question = {"method": method, "params": params | own_id}
+    said = {"action": "accept", "role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "m"}
+    asking = {"ask": question, "result": {"resultType": "input_required", "inputRequests": {"q": question}}}
+    file = configuration(one=server_entry("answering.py", upstream))
+    with anyio.fail_after(60):
+        client = RawClient(servers, file, declared, said)
+        answer = await anyio.to_thread.run_sync(client.call, "one__say", asking)
+    text = answer["result"]["content"][0]["text"]
+    assert [asked["method"] for asked in client.asked] == ([] if lacking else [method])
+    assert f"does not declare the capability {lacking}" in text if lacking else "hello" in text
+    if client.asked and params is URL:
+        assert client.asked[0]["params"]["elicitationId"]  # which modern servers do not have
 
 
 @pytest.mark.rotating

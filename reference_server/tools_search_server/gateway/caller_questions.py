@@ -7,6 +7,7 @@ caller handles that itself. For a legacy caller, this module sends ordinary requ
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from secrets import token_hex
 from typing import Any, Final, cast
 
 import anyio
@@ -119,11 +120,13 @@ async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[
     for key, question in questions.items():
         match question:
             case {"method": str(method), **others}:
-                params = others.get("params")
+                params = as_object(others.get("params"))
             case _:
                 raise UnansweredError("it asks a question that is not in the protocol")
+        if params.get("mode") == "url":  # legacy revisions require an id, but modern ones have none
+            params = {"elicitationId": token_hex(), **params}
         try:
-            answers[key] = await ask_caller(ctx, method, as_object(params))
+            answers[key] = await ask_caller(ctx, method, params)
         except MCPError as error:
             raise UnansweredError(error.message) from error
     return answers
