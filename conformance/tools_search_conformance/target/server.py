@@ -35,6 +35,9 @@ Params = Mapping[str, Any]
 
 _INTERNAL_ERROR: Final = -32603
 _METHOD_NOT_FOUND: Final = -32601
+_MAX_PAGES: Final = 300
+"""More than the largest fixture needs in pages of one tool, even if each is followed by an empty page."""
+
 _SLOW_MILLISECONDS: Final = 250
 _AT_ONCE: Final = 8
 """Number of concurrent requests to a slow target."""
@@ -386,7 +389,7 @@ class Server:
         query: str,
         limit: int | None = None,
         *,
-        most: int = 250,
+        most: int = _MAX_PAGES,
         first: Page | None = None,
         later: Sequence[int | None] = (),
         sought: str | None = None,
