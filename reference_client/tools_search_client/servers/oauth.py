@@ -130,14 +130,14 @@ class FileTokenStore:
 
     @asynccontextmanager
     async def lock(self, server: str, /) -> AsyncGenerator[None]:
-        """Keep other processes waiting, for some time, who want to refresh the same server's tokens.
+        """Let only one process at a time refresh a server's tokens; the others wait at most 20 seconds.
 
-        An authorization server may end a grant if it is sent a refresh token twice, as by a thief (RFC 9700).
+        An authorization server that gets a refresh token twice can take it for stolen and end the grant (RFC 9700).
         """
         with ExitStack() as held:
             with suppress(OSError), anyio.move_on_after(_REFRESH_SECONDS):
                 file = held.enter_context(self._path(server).open("rb"))
-                while not _is_locked(file):  # noqa: ASYNC110 - by another process, which wakes nobody
+                while not _lock_now(file):  # noqa: ASYNC110 - by another process, which wakes nobody
                     await anyio.sleep(_LOCK_SECONDS)
             yield
 
@@ -145,8 +145,8 @@ class FileTokenStore:
         return self.folder / f"{hashlib.sha256(server.encode()).hexdigest()[:32]}.json"
 
 
-def _is_locked(file: BinaryIO) -> bool:
-    """Lock a file until it is closed, unless another process has."""
+def _lock_now(file: BinaryIO) -> bool:
+    """Lock a file until it is closed, unless another process has locked it; return whether it is locked now."""
     try:
         flock(file, LOCK_EX | LOCK_NB)
     except BlockingIOError:
