@@ -143,10 +143,12 @@ async def test_a_search_that_is_judged_in_full_over_stdio_is_tried_over_http_in_
     }
 
 
-async def test_both_eras_of_a_fixture_on_stdio_are_judged_side_by_side(options: Build, target: Command):
+@pytest.mark.parametrize("over", ["argv", "http_argv"])
+async def test_both_eras_of_a_fixture_are_judged_side_by_side(over: str, options: Build, target: Command):
     found: list[str] = []
     rules = ("query-type", "cancelled-not-answered", "cancelled-leaves-others")
-    chosen = options(*rules, argv=target("miniature"), fixture_features=frozenset({"delay"}))
+    argv = target("miniature", *(["--http"] if over == "http_argv" else []))
+    chosen = options(*rules, fixture_features=frozenset({"delay"}), **{over: argv})
     with anyio.fail_after(120):
         await judge_server(chosen, lambda result: found.append(result.cell.era))
     one_after_the_other = [era for era in (MODERN, LEGACY) for _ in rules]

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.judge import targets_of
 from tools_search_conformance.target.server import Opening, Server
 from tools_search_conformance.target.target import HttpCommandTarget, StdioTarget, UrlTarget
+from tools_search_conformance.wire.connection import Transport
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
@@ -73,6 +74,66 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead_w
             tasks.cancel_scope.cancel()
     assert pids_in(file) == pids
     assert not any(map(is_alive, pids))
+
+
+SERVES_NOTHING = """
+import json, os, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
+print(json.dumps({"url": f"http://127.0.0.1:{server.getsockname()[1]}/mcp"}), flush=True)
+while True:
+    server.accept()
+"""
+
+
+async def test_a_fixture_over_http_without_connections_ends_when_another_starts_unless_it_is_the_usual_one(
+    options: Callable[..., Options], tmp_path: Path
+):
+    file = tmp_path / "pids"
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            http = HttpCommandTarget((sys.executable, "-c", SERVES_NOTHING, str(file)), options(), tasks, tmp_path)
+
+            async def connect(name: str = "") -> Transport:
+                return await http.connect(lambda _: None, "core", {"NAME": name} if name else {})
+
+            await (await connect()).aclose()
+            held, left, again = await connect("one"), await connect("two"), await connect("two")
+            await left.aclose()
+            await connect("three")  # with a connection to each of the earlier ones
+            await again.aclose()
+            usual, *others = pids_in(file)
+            assert all(map(is_alive, [usual, *others]))
+            await connect("four")
+            while is_alive(others[1]):  # noqa: ASYNC110 - another process sets no events
+                await anyio.sleep(0.02)
+            assert all(map(is_alive, [usual, others[0], others[2]]))
+            await connect()
+            await connect("two")
+            assert len(pids_in(file)) == 6  # one for each, and another for the one that ended
+            await held.aclose()
+            await http.aclose()
+            tasks.cancel_scope.cancel()
+    assert not any(map(is_alive, pids_in(file)))
+
+
+async def test_only_the_fixtures_that_were_used_last_stay_open_between_checks(
+    target: Callable[..., tuple[str, ...]], options: Callable[..., Options], tmp_path: Path
+):
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            chosen = options(argv=target("miniature"))
+            stdio = StdioTarget(chosen.argv, chosen, tasks, tmp_path)
+            cell = Cell(transport="stdio", era=MODERN)
+            async with aclosing(Bench(Server(chosen, cell, stdio, Recorder(cell.name)))) as bench:
+                first, *others = [await bench.fixture(f"{number}", Opening()) for number in range(6)]
+                await bench.fixture("0", Opening())
+                transports = [each.server.transport for each in (first, *others)]
+                await bench.close_unused()
+                assert [transport.ended is None for transport in transports] == [True, False, False, True, True, True]
+                assert (await bench.fixture("1", Opening())).server.transport.ended is None
+            await stdio.aclose()
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_server_may_say_where_it_is_before_it_listens(options: Callable[..., Options], tmp_path: Path):

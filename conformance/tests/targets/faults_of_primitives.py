@@ -9,6 +9,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import partial
+from io import BufferedIOBase
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -165,12 +166,13 @@ class LegacyTemplatesUntyped(Fault):
 
 
 class ResourcesUntypedOverHttp(Fault):
-    """Leaves out the media types of found resources for modern clients over HTTP alone."""
+    """Leaves out the media types of found resources over HTTP alone."""
 
     over_http = False
 
-    def headers(self, message: Json, headers: dict[str, str]) -> None:
+    def body(self, stream: BufferedIOBase, length: int) -> bytes:
         self.over_http = True
+        return super().body(stream, length)
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method != "resources/search" or not self.over_http or "result" not in outcome:

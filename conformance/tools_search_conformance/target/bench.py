@@ -50,6 +50,8 @@ _REFUSALS: Final = frozenset({-32600, -32601, -32602, -32700, -32020, -32021, -3
 """Errors that say what is wrong with a request."""
 _INTERNAL: Final = -32603
 """The error of a busy server; other codes are those of a state, such as that of a caller who is locked out."""
+_KEPT: Final = 4
+"""Maximum number of other fixtures' connections to keep open between checks."""
 _PERIOD: Final = 1.5
 """Seconds after which a server that is too busy, or limits requests per second, may serve again."""
 
@@ -394,7 +396,7 @@ class Bench(ListBench):
     async def _kept(self, opening: Opening, name: str) -> AsyncGenerator[Bench]:
         """Yield the bench `name`, and keep it until a check that uses it ends early."""
         self._of_tools._require_start("core")
-        other = self._fixtures.setdefault(name, self._bench(opening, self.server.timeouts))
+        other = self._used(name, opening, self.server.timeouts)
         try:
             async with self._opened(other, "core") as opened:
                 yield opened
@@ -429,10 +431,19 @@ class Bench(ListBench):
         Checks that need the same fixture share it, because starting one takes longest.
         """
         self._of_tools._require_start(name)
-        if name not in self._fixtures:
-            self._fixtures[name] = self._bench(opening)
-        await self._fixtures[name].server.connection()
-        return self._fixtures[name].searching(self.primitive)
+        other = self._used(name, opening)
+        await other.server.connection()
+        return other.searching(self.primitive)
+
+    def _used(self, name: str, opening: Opening, timeouts: Timeouts | None = None) -> Bench:
+        other = self._fixtures.pop(name, None) or self._bench(opening, timeouts)
+        self._fixtures[name] = other  # the last one now, for `close_unused`
+        return other
+
+    async def close_unused(self) -> None:
+        """Close the fixtures that were used longest ago, to limit how many of a server's processes run at once."""
+        for name in [*self._fixtures][:-_KEPT]:
+            await self._fixtures.pop(name).aclose()
 
     def _bench(self, opening: Opening, timeouts: Timeouts | None = None, cell: Cell | None = None) -> Bench:
         kept = self.server.target, self.recorder, opening, timeouts, self.server.concurrency

@@ -190,9 +190,7 @@ class _TargetJudge:
                 found.cells.append(cell)
                 found.methods |= {other.method for other in bench.offered if other.has_served}
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
-                # Over HTTP, the same processes serve both eras in turn, which needs fewer starts.
-                at_once = isinstance(target, StdioTarget) or bench.server.concurrency.slow
-                if go_on is not None and bench.profile == "fixture" and at_once:
+                if go_on is not None and bench.profile == "fixture" and isinstance(target, Program):
                     go_on.set()
             cause = ""  # the rule of the check that shows that no search is served
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
@@ -201,6 +199,7 @@ class _TargetJudge:
                     target.needed = min(target.needed, 1)  # do not start one ahead that is not needed
                 if unadvertised and not check.rule.startswith("advertised"):
                     continue
+                await bench.close_unused()
                 if not cause or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
                     result = await run_check(check, bench, deadline=self.deadline)
                 else:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
@@ -31,7 +32,7 @@ from tools_search_conformance.wire.stdio import StdioTransport
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 """The environment variable with the path of the catalog file that a fixture must serve."""
 
-_STARTED_AHEAD: Final = "core"
+_USUAL_CATALOG: Final = "core"
 """The catalog for nearly all connections."""
 _LINE_BYTES: Final = 65536
 _LISTEN_SECONDS: Final = 10
@@ -96,7 +97,7 @@ class StdioTarget(Program):
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Return a transport to a new process: a fixture that serves `catalog` or, for `None`, the server as is."""
-        usual = catalog == _STARTED_AHEAD and not env
+        usual = catalog == _USUAL_CATALOG and not env
         if usual and self._ready is not None and self._ready.returncode is None:
             process, self._ready = self._ready, None
         else:
@@ -118,6 +119,25 @@ class StdioTarget(Program):
             self._ready = None
 
 
+_Kind = tuple[str | None, ...]
+"""A catalog, and the environment variables of a process that serves it."""
+
+_USUAL: Final[frozenset[_Kind]] = frozenset({(_USUAL_CATALOG,), (None,)})
+
+
+@dataclass
+class _Running:
+    """A process that serves HTTP, and the connections to it."""
+
+    process: TargetProcess
+    url: str
+    transports: list[Transport] = field(default_factory=list[Transport])
+
+    @property
+    def open_transports(self) -> list[Transport]:
+        return [transport for transport in self.transports if transport.ended is None]
+
+
 @dataclass(eq=False)
 class HttpCommandTarget(Program):
     """A program that serves HTTP and first prints `{"url": …}`, with one process per catalog and environment."""
@@ -125,9 +145,7 @@ class HttpCommandTarget(Program):
     transport = "http"
 
     rate_limit: RateLimit = field(default_factory=RateLimit, kw_only=True)
-    _running: dict[tuple[str | None, ...], tuple[TargetProcess, str]] = field(
-        default_factory=dict[tuple[str | None, ...], tuple[TargetProcess, str]], init=False
-    )
+    _running: dict[_Kind, _Running] = field(default_factory=dict[_Kind, _Running], init=False)
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -137,25 +155,30 @@ class HttpCommandTarget(Program):
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Open a connection to a process started for this catalog and environment."""
         kind = (catalog, *(f"{name}={value}" for name, value in sorted(env.items())))
-        process, url = self._running.get(kind) or (None, "")
-        if process is None or process.returncode is not None:
-            if process is not None:
-                note(process.how_it_ended())
-                await process.end(ends_with_stdin=False)
-            if catalog is not None and Path(catalog).is_absolute():
-                # A generated catalog's fixture ends before the next one starts, because it is not needed again.
-                for other in [kind for kind in self._running if kind[0] is not None and Path(kind[0]).is_absolute()]:
-                    await self._running.pop(other)[0].end(ends_with_stdin=False)
+        running = self._running.get(kind)
+        if running is None or running.process.returncode is not None:
+            if running is not None:
+                note(running.process.how_it_ended())
+                await running.process.end(ends_with_stdin=False)
+            self._end_unused()
             process = await self.start(catalog, env)
-            url = await self._address(process)
-            self._running[kind] = process, url
-        return _transport_to(url, self, process)
+            running = self._running[kind] = _Running(process, await self._address(process))
+        transport = _transport_to(running.url, self, running.process)
+        running.transports = [*running.open_transports, transport]
+        return transport
+
+    def _end_unused(self) -> None:
+        """End the processes without connections, to limit how many run at once; only the usual one is soon needed."""
+        for kind, running in list(self._running.items()):
+            if kind not in _USUAL and not running.open_transports:
+                del self._running[kind]
+                self.tasks.start_soon(partial(running.process.end, ends_with_stdin=False))
 
     async def aclose(self) -> None:
         """End all processes concurrently, because each might take time to close its connections."""
         async with anyio.create_task_group() as ending:
-            for process, _ in self._running.values():
-                ending.start_soon(lambda process=process: process.end(ends_with_stdin=False))
+            for running in self._running.values():
+                ending.start_soon(partial(running.process.end, ends_with_stdin=False))
         self._running.clear()
 
     async def _address(self, process: TargetProcess) -> str:
