@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.model import CELLS, Cell
+from tools_search_conformance.run.judging import run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.bench import Bench, transport_of
 from tools_search_conformance.target.primitives import OTHER_METHODS, primitive_of
@@ -16,6 +19,9 @@ from tools_search_conformance.target.server import Server
 from tools_search_conformance.target.target import UrlTarget
 from tools_search_conformance.wire.eras import LEGACY
 from tools_search_conformance.wire.record import Recorder
+from tools_search_spec import METHOD
+
+pytestmark = pytest.mark.anyio
 
 SHARED = {
     check.id: (check, methods)
@@ -59,6 +65,21 @@ def test_cells_that_share_cases_try_all_of_them_over_each_transport_and_in_each_
         alike = [cases for other, cases in tried.items() if other.era == cell.era]
         assert {*alike[0], *alike[1]} == {*range(count)}
     assert all(len(cases) <= count // 2 + most for cases in tried.values())
+
+
+@pytest.mark.parametrize("id_", [check.id for check in SERVER_CHECKS.all if not all(map(check.applies, CELLS))])
+async def test_a_check_of_one_transport_or_one_era_tries_all_cases_in_each_of_its_cells(
+    id_: str, benches: list[Bench]
+) -> None:
+    tried = dict[Cell, list[int]]()
+
+    async def body(bench: Bench) -> None:
+        tried[bench.cell] = [*bench.some(range(24), 1)]
+
+    (check,) = (check for check in SERVER_CHECKS.all if check.id == id_)
+    for bench in benches:
+        await run_check(replace(check, run=body, fixture_feature=None, methods=(METHOD,)), bench, deadline=math.inf)
+    assert tried == {cell: [*range(24)] for cell in CELLS if check.applies(cell)}
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import anyio
 from tools_search_spec import PRIMITIVES, Primitive
 
 from tools_search_conformance.model import (
+    CELLS,
     Cell,
     Check,
     Effort,
@@ -225,7 +226,7 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
     recorder = bench.recorder
     if (skipped := _skipped(check, bench)) is not None:
         return skipped
-    recorder.begin(check.id)
+    recorder.begin(check.id, in_every_cell=all(map(check.applies, CELLS)))
     began = time.monotonic()
     verdict = await _verdict(check, bench, deadline - began)
     if recorder.deaths and (verdict is None or isinstance(verdict, UnverifiableError | InapplicableError)):

@@ -166,7 +166,7 @@ class ListBench(Workbench):
         """Return whether the case with this number is for this cell, which gets half of them in a run with four cells.
 
         Then every transport and every era still gets all cases. A deep run has all of them in each cell, and so does a
-        check for another method than `tools/search`, which runs in few cells.
+        check that runs in fewer cells: over one transport, in one era, or for another method than `tools/search`.
         """
         own = (self.cell.transport == "http") + (self.cell.era == LEGACY)
         return not self.shares_cases or (number + own) % 2 == 0
@@ -176,7 +176,8 @@ class ListBench(Workbench):
         """Whether this cell shares its cases with others, by `has_turn`."""
         options = self.options
         alone = not (options.argv and options.http_argv) or len(options.eras) == 1
-        return not alone and self.primitive is TOOLS and options.effort != "deep"
+        everywhere = self.recorder.in_every_cell and self.primitive is TOOLS
+        return not alone and everywhere and options.effort != "deep"
 
     @property
     def share_of_examples(self) -> float:

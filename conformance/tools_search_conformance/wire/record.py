@@ -269,6 +269,8 @@ class Recorder:
         self.cell = cell
         self.check = "smoke"
         """The check for which exchanges are currently recorded."""
+        self.in_every_cell = True
+        """Whether that check applies over each transport and in each era."""
         self.taken: list[int] = []
         """The numbers of the current check's exchanges."""
         self.last: Exchange | None = None
@@ -297,9 +299,9 @@ class Recorder:
         self._log = log.open("wb") if log else None
         self._room = _LOG_BYTES
 
-    def begin(self, check: str) -> None:
+    def begin(self, check: str, *, in_every_cell: bool = True) -> None:
         """Start recording for another check."""
-        self.check, self.taken, self.last = check, [], None
+        self.check, self.in_every_cell, self.taken, self.last = check, in_every_cell, [], None
         self.judged, self.deaths = [], []
         self._definitions.make_room()
 
