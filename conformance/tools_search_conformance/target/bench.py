@@ -50,7 +50,7 @@ _REFUSALS: Final = frozenset({-32600, -32601, -32602, -32700, -32020, -32021, -3
 """Errors that say what is wrong with a request."""
 _INTERNAL: Final = -32603
 """The error of a busy server; other codes are those of a state, such as that of a caller who is locked out."""
-_KEPT: Final = 4
+_KEPT: Final = 6
 """Maximum number of other fixtures' connections to keep open between checks."""
 _PERIOD: Final = 1.5
 """Seconds after which a server that is too busy, or limits requests per second, may serve again."""
