@@ -23,6 +23,8 @@ class Play(Step):
     """A step and how its stream ends."""
 
     ending: Literal["whole", "hangs", "breaks-off", "nonsense"] = "whole"
+    is_streamed: bool = True
+    """Whether it is a stream, as requested, and not one JSON document."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     said: str = "as the script says"
     """The message of an error."""
@@ -105,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         play = self.stage.next_step()
         status, answer = self.stage.answer(self.path, body)
-        if status == 200:
+        if status == 200 and play.is_streamed:
             self._stream(play, list(_events(answer)))
             return
         if play.status != 200:

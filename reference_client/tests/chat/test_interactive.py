@@ -272,6 +272,16 @@ def test_a_failed_turn_is_reported_in_one_line_and_can_be_retried(session: Sessi
     assert session.sent().count("hello") == 1
 
 
+@pytest.mark.parametrize("running", ["openai"], indirect=True)  # compatible services seldom have the other APIs
+def test_an_answer_of_a_service_that_does_not_stream_is_shown_whole(session: Session):
+    call = Play("I call it.", [("good__make_alpha", {"size": 3})], is_streamed=False)
+    session.plays(session.finds("good__make_alpha"), call, Play("It is made.", is_streamed=False))
+    session.say("make an alpha thing")
+    assert "I call it." in session.terminal.until_prompt()
+    assert "It is made." in session.turn("y")
+    assert "made of it" in session.sent()
+
+
 def test_another_text_takes_the_place_of_one_that_failed(session: Session):
     session.plays(Play(status=401), Play("Good."))
     session.turn("the first text")

@@ -5,6 +5,7 @@ An SDK is imported only when a conversation needs it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -128,6 +129,12 @@ async def _stream_completion(client: Any, request: dict[str, Any], on_text: OnTe
     chunks = CompletionChunks()
     body: dict[str, Any] = request | {"stream_options": {"include_usage": True}}
     async with await client.chat.completions.create(**body, stream=True) as stream:
+        if stream.response.headers.get("content-type", "").startswith("application/json"):  # it does not stream
+            whole = as_object(json.loads(await stream.response.aread()))
+            for choice in as_list(whole.get("choices")):
+                text = as_object(as_object(choice).get("message")).get("content")
+                on_text(text if isinstance(text, str) else "")
+            return whole
         async for chunk in stream:
             if text := chunks.add(chunk.to_dict()):
                 on_text(text)
