@@ -33,6 +33,9 @@ _STRING: Final = r'("(?:[^"\\]+|\\.?)*"?)'
 _COMMENT: Final = re.compile(rf"{_STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 
+_ESCAPES: Final = re.compile("escape|hex value")
+"""Matches what the parsers say of a Windows path such as "C:\\Users"."""
+
 _PARTS_OF_GOOSE: Final = frozenset({"builtin", "platform", "frontend", "inline_python"})
 """Types of extensions that run inside Goose, where no other program can reach them."""
 
@@ -47,7 +50,9 @@ def read_document(path: Path, text: str) -> Any:
     try:
         return load(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not {name}: {error}") from error
+        has_backslash = _ESCAPES.search(str(error))
+        hint = ". In a path, write each backslash twice, or use / instead" if has_backslash else ""
+        raise ValueError(f"it is not {name}: {error}{hint}") from error
 
 
 def load_lenient_json(text: str) -> Any:
