@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from subprocess import PIPE, Popen
 from threading import Thread
 from unittest.mock import Mock
@@ -98,6 +99,27 @@ def test_more_is_granted_and_a_registered_client_is_used_where_the_options_say_s
     (file,) = (tmp_path / "tools-search-client" / "tokens").iterdir()
     kept = json.loads(file.read_text())
     assert (kept["client"]["client_id"], kept["tokens"]["scope"]) == ("own", "tools:search invoices:write")
+
+
+def test_a_command_that_cannot_store_refreshed_tokens_goes_on_and_warns(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webbrowser, "open", partial(httpx2.get, follow_redirects=True))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert run("login", "--url", url, "--wait", "20").code == 0
+    (file,) = (tmp_path / "tools-search-client" / "tokens").iterdir()
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps(kept | {"tokens": kept["tokens"] | {"access_token": "rejected"}}))
+    usual = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (0, usual[1]))  # as on a full disk
+    try:
+        outcome = run("search", "create an invoice", "--url", url)
+    finally:
+        setrlimit(RLIMIT_FSIZE, usual)
+    assert outcome.code == 0, outcome.errors
+    assert "create_invoice" in outcome.output
+    warning = "Warning: cannot store refreshed tokens, so another process may have to sign in again: "
+    assert outcome.errors.count(warning) == 1, outcome.errors
 
 
 def test_login_with_a_client_says_what_is_missing(run: Run, tmp_path: Path):

@@ -280,8 +280,15 @@ class _PrintableFormatter(logging.Formatter):
         return one_line(super().format(record))
 
 
+class _NoteHandler(logging.Handler):
+    """Shows each record as a note."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_note(f"Warning: {record.getMessage()}")
+
+
 def _show_log(verbose: int) -> None:
-    """Show log messages at or above the level; without a level, show none."""
+    """Show log messages at or above the level; without a level, only warnings about sign-ins."""
     stated = os.environ.get(LOG_VARIABLE, "").upper()
     level = ("", "INFO", "DEBUG")[min(verbose, 2)] or stated
     if level and level not in _LEVELS:
@@ -289,6 +296,9 @@ def _show_log(verbose: int) -> None:
     handler: logging.Handler = logging.StreamHandler() if level else logging.NullHandler()
     handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level or logging.CRITICAL, handlers=[handler])
+    sign_ins = logging.getLogger("tools_search_client.servers.oauth")
+    sign_ins.setLevel(level or logging.WARNING)
+    sign_ins.handlers = [] if level else [_NoteHandler()]
 
 
 def _toolset(configuration: Configuration, name: str | None) -> Toolset:

@@ -430,7 +430,7 @@ class _StoredGrant(_Grant):
         try:
             await super().set_tokens(tokens)
         except HostError as error:
-            _logger.warning("cannot store refreshed tokens; only this process will use them: %s", error)
+            _logger.warning("cannot store refreshed tokens, so another process may have to sign in again: %s", error)
 
     async def load(self) -> None:
         """Load the stored tokens, unless they cannot be refreshed any more."""
