@@ -60,6 +60,15 @@ async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that
     assert verdict["binding"]["whyNotShown"]["need more effort"] > 0
 
 
+async def test_a_quick_run_over_http_starts_a_server_once_for_both_eras(
+    options: Build, target: Command, tmp_path: Path
+):
+    argv = through_shell(COUNTED, target("miniature", "--http"), file=tmp_path / "starts")
+    run = await judge(options("query-type", http_argv=argv, brief=None))
+    assert [result.cell.era for result in run.results if result.status == "pass"] == [MODERN, LEGACY]
+    assert (tmp_path / "starts").read_text().count("start") == 1
+
+
 async def test_no_cell_is_begun_when_the_time_for_the_run_is_over_and_the_verdict_says_to_test_in_parts(
     options: Build, target: Command, monkeypatch: pytest.MonkeyPatch
 ):

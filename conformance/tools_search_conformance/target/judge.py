@@ -190,7 +190,10 @@ class _TargetJudge:
                 found.cells.append(cell)
                 found.methods |= {other.method for other in bench.offered if other.has_served}
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
-                if go_on is not None and bench.profile == "fixture" and isinstance(target, Program):
+                # A brief run starts one process for both eras over HTTP, so that it can listen on a fixed port.
+                shares = isinstance(target, HttpCommandTarget) and options.effective_brief
+                at_once = isinstance(target, Program) and (not shares or bench.server.concurrency.slow)
+                if go_on is not None and bench.profile == "fixture" and at_once:
                     go_on.set()
             cause = ""  # the rule of the check that shows that no search is served
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
