@@ -117,6 +117,24 @@ async def test_a_fixture_over_http_without_connections_ends_when_another_starts_
     assert not any(map(is_alive, pids_in(file)))
 
 
+async def test_a_process_of_its_own_has_had_no_earlier_requests_over_http(
+    target: Callable[..., tuple[str, ...]], options: Callable[..., Options], tmp_path: Path
+):
+    urls = list[str | None]()
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            chosen = options(http_argv=target("miniature", "--http"))
+            http = HttpCommandTarget(chosen.http_argv, chosen, tasks, tmp_path)
+            cell = Cell(transport="http", era=MODERN)
+            async with aclosing(Bench(Server(chosen, cell, http, Recorder(cell.name)))) as bench:
+                for _ in range(2):
+                    async with bench.fresh(own_process=True) as one, bench.fresh(own_process=True) as other:
+                        urls += [one.server.transport.url, other.server.transport.url]
+            await http.aclose()
+            tasks.cancel_scope.cancel()
+    assert len({*urls}) == 4
+
+
 async def test_only_the_fixtures_that_were_used_last_stay_open_between_checks(
     target: Callable[..., tuple[str, ...]], options: Callable[..., Options], tmp_path: Path
 ):

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import anyio
@@ -52,6 +53,8 @@ _INTERNAL: Final = -32603
 """The error of a busy server; other codes are those of a state, such as that of a caller who is locked out."""
 _KEPT: Final = 6
 """Maximum number of other fixtures' connections to keep open between checks."""
+_NUMBERS: Final = count(1)
+"""Numbers of processes that are used once."""
 _PERIOD: Final = 1.5
 """Seconds after which a server that is too busy, or limits requests per second, may serve again."""
 
@@ -346,7 +349,7 @@ class Bench(ListBench):
         run is not brief.
         """
         self._require_start(catalog)
-        env = self._own_process(self.recorder.check) if own_process else {}
+        env = self._own_process(f"own {next(_NUMBERS)}") if own_process else {}
         other = self._bench(Opening(catalog=catalog, capabilities=capabilities, env=env), self.server.timeouts)
         async with aclosing(other), self._opened(other, catalog) as opened:
             yield opened
@@ -421,7 +424,7 @@ class Bench(ListBench):
             raise
 
     def _own_process(self, name: str) -> dict[str, str]:
-        """Return the environment of a process that only this name shares. On stdio, each bench has its own process."""
+        """Return the environment of a process for all with this name. On stdio, each bench has its own process."""
         shared = self.cell.transport == "stdio" or self._shares_starts
         return {} if shared else {"TOOLS_SEARCH_START": name}
 
