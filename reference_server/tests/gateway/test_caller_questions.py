@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import httpx2
 import pytest
 from clients import call, library, server_entry
 from mcp import Client
@@ -140,6 +141,49 @@ async def test_a_legacy_server_cannot_ask_a_modern_caller_and_is_told_why(gatewa
             roots_refused = await ask(client, "roots")
     assert "the server uses an older revision" in refused[1]
     assert "not supported" in roots_refused[1]
+
+
+@either_upstream
+async def test_a_question_travels_on_the_response_to_the_request_that_it_is_about(
+    servers: Any, configuration: Any, upstream: str
+) -> None:
+    info = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "quiet", "version": "1"}}
+    file = str(configuration(one=library(upstream, "one")))
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", file))
+    headers = {"Accept": "application/json, text/event-stream"}
+    asked: list[str] = []
+    told: dict[str, Any] = {}
+    # A client need not open the stream that belongs to no request, and this one does not.
+    with anyio.fail_after(30):
+        async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+
+            def message(**members: Any) -> dict[str, Any]:
+                return {"url": url, "json": {"jsonrpc": "2.0", **members}}
+
+            declared = {"capabilities": {"elicitation": {}}}
+            greeted = await http.post(**message(id=0, method="initialize", params=info | declared))
+            http.headers["Mcp-Session-Id"] = greeted.headers["mcp-session-id"]
+            await http.post(**message(method="notifications/initialized"))
+            question = {"name": "one__ask", "arguments": {"kind": "elicitation"}}
+            async with http.stream("POST", **message(id=1, method="tools/call", params=question)) as response:
+                async for line in response.aiter_lines():
+                    told = json.loads(line.removeprefix("data:")) if line.startswith("data: {") else told
+                    if "method" in told and told["id"] not in asked:
+                        asked.append(told["id"])
+                        await http.post(**message(id=told["id"], result={"action": "decline"}))
+    assert len(asked) == 1
+    assert "decline" in told["result"]["content"][0]["text"]
+
+
+@either_upstream
+async def test_a_caller_without_a_session_is_not_asked_and_not_told_that_it_declares_too_little(
+    connect: Any, configuration: Any, upstream: str
+) -> None:
+    file = str(configuration(one=library(upstream, "one")))
+    with anyio.fail_after(60):
+        async with connect("http", "legacy", "--config", file, "--stateless", **EVERYTHING) as client:
+            refused = await ask(client, "elicitation")
+    assert "the client's connection cannot carry requests to the client" in refused[1]
 
 
 async def test_no_client_is_asked_what_may_be_for_another(connect: Any, configuration: Any, servers: Any) -> None:

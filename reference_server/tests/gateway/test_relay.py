@@ -20,6 +20,7 @@ from mcp_types import (
     ElicitRequestParams,
     ElicitResult,
     ImageContent,
+    ListRootsResult,
     ResourceLink,
     TextContent,
 )
@@ -119,12 +120,14 @@ async def test_a_question_that_a_legacy_caller_cannot_be_asked_is_refused_with_t
 
 async def test_a_modern_caller_declares_for_itself_what_it_can_be_asked(served: Any) -> None:
     with anyio.fail_after(60):
-        async with served("2026-07-28", client={"elicitation_callback": ElicitResult}) as client:
+        asking = {"elicitation_callback": ElicitResult, "list_roots_callback": ListRootsResult}
+        async with served("2026-07-28", client=asking) as client:
             echoed = await call(client, "echo")
     assert echoed.structured_content is not None
     declared = echoed.structured_content["meta"]["io.modelcontextprotocol/clientCapabilities"]
     # The extension is the gateway's own: it may search a server itself.
-    assert declared.keys() == {"elicitation", "extensions"}
+    assert declared.keys() == {"elicitation", "extensions", "roots"}
+    assert declared["roots"] == {}  # the gateway forwards no changes of roots
 
 
 async def test_what_only_the_newer_revision_knows_of_a_result_is_left_out_for_a_legacy_caller(served: Any) -> None:

@@ -142,6 +142,8 @@ def _reason_not_to_ask(ctx: ServerRequestContext[Any, Any], method: str, params:
     name = _CAPABILITIES.get(method)
     if name is None:
         return f"clients are never asked for {method!r}"
+    if not ctx.session.can_send_request:  # without a session (`--stateless`), the gateway knows no capabilities either
+        return "the client's connection cannot carry requests to the client"
     capability = answerable(ctx).get(name)
     lacks = f"the client does not declare the capability {name!r}"
     if capability is None:
@@ -153,4 +155,4 @@ def _reason_not_to_ask(ctx: ServerRequestContext[Any, Any], method: str, params:
         return f"{lacks} for forms"
     if name == "sampling" and params.get("tools") and "tools" not in capability:
         return f"{lacks} with tools"
-    return "" if ctx.session.can_send_request else "the client's connection cannot carry requests to the client"
+    return ""
