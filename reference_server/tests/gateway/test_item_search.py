@@ -521,7 +521,7 @@ async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
     more = [*HANDBOOK["resources"], {"uri": "docs://new.md", "name": "new.md"}]
     texts = {**HANDBOOK["texts"], "docs://new.md": "Zeppelins may land on the roof."}
     spec = HANDBOOK | {"legacy": legacy}
-    async with searching(mode, "contents", handbook=spec) as client:
+    async with searching(mode, "contents", notes=NOTES, handbook=spec) as client:
         with anyio.fail_after(60):
             assert not (await search_resources(client, "zeppelins")).resources
             archive("handbook", spec | {"resources": more, "texts": texts})

@@ -147,7 +147,7 @@ class ItemSearch:
         facts: dict[str, Any] = {"topics": topics(offering)}
         if self._kind is not RESOURCES:
             return PrimitiveSettings(**facts)
-        if all(server.upstream.texts is not None for server in seen):
+        if "contents" in self._gateway.options.searched:
             facts["contents"] = True
         if any(server.upstream.searches.unlisted for server in seen):
             facts["unlisted"] = True
