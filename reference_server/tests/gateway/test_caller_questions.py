@@ -160,7 +160,7 @@ async def test_a_question_travels_on_the_response_to_the_request_that_it_is_abou
             def message(**members: Any) -> dict[str, Any]:
                 return {"url": url, "json": {"jsonrpc": "2.0", **members}}
 
-            declared = {"capabilities": {"elicitation": {}}}
+            declared: dict[str, Any] = {"capabilities": {"elicitation": {}}}
             greeted = await http.post(**message(id=0, method="initialize", params=info | declared))
             http.headers["Mcp-Session-Id"] = greeted.headers["mcp-session-id"]
             await http.post(**message(method="notifications/initialized"))
