@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import stat
+import struct
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -512,6 +514,19 @@ async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, sto
                 assert getattr(error.value, "step", "redirect") == "redirect"
                 assert "it last said" not in str(error.value)  # that it asks for a sign-in is no news
     assert not store.folder.exists()
+
+
+async def test_a_connection_that_is_reset_does_not_end_a_sign_in(guarded: Guarded, store: FileTokenStore):
+    def browse_late(address: str) -> None:
+        for sent in (b"", b"GET / HTTP/1.1\r\n"):
+            with socket.create_connection(("127.0.0.1", urlsplit(redirect.redirect_uri).port)) as early:
+                early.sendall(sent)
+                early.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", True, 0))  # reset on closing
+        browse(address)
+
+    with anyio.fail_after(HANGING):
+        async with loopback_redirect(browse_late, seconds=HANGING) as redirect:
+            assert await OAuth(store).sign_in(guarded.url, redirect)
 
 
 async def test_the_address_can_be_shown_by_a_coroutine_function(guarded: Guarded, store: FileTokenStore):
