@@ -566,7 +566,7 @@ class LoopbackRedirect:
                 returned = await _returned(stream, state)
                 status = "400 Bad Request" if returned is None else "200 OK"
                 text = "This is not a response to the sign-in." if returned is None else "You can close this page."
-                # Whoever has gone, such as a browser that only opened a connection early, gets no answer.
+                # A client that has gone, such as a browser that only opened a connection early, gets no answer.
                 with anyio.move_on_after(_REQUEST_SECONDS), suppress(anyio.BrokenResourceError):
                     await stream.send(
                         f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"

@@ -71,7 +71,7 @@ LIBRARY: dict[str, Any] = {
     "settings": {"resources": {"contents": True, "maxLimit": 2}, "prompts": {}},
     "found": {
         "resources/search": [
-            {"uri": "book:2", "name": "book 2", "_meta": {EXTENSION: {"matched": ["contents", 7, "x" * 10_000]}}},
+            {"uri": "book:2", "name": "book 2", "_meta": {EXTENSION: {"matched": ["contents", 7, {}, "x" * 10_000]}}},
             {"uri": "book:made-up", "name": "parcel"},
             {"uri": "book:0", "name": "another definition than the listed one"},
             {"name": "without a uri"},
@@ -219,6 +219,16 @@ async def test_servers_that_search_and_servers_that_list_are_one(searching: Any,
     assert settings is not None
     assert settings.resources is not None
     assert settings.resources.contents is None, "the others are not searched by content"
+
+
+@EVERY_ERA
+async def test_what_a_server_lists_but_does_not_find_is_found_here(searching: Any, asked: Any, mode: str) -> None:
+    queries = ["book 3", "gateway://library/book:made-up"]
+    with anyio.fail_after(60):
+        async with searching(mode, "resources", library=LIBRARY) as client:
+            found = [(await search_resources(client, query)).resources for query in queries]
+    assert {item.uri for item in found[0]} == {f"gateway://library/book:{number}" for number in range(4)}
+    assert asked("library", "resources/search") == queries, "no more, since it finds nothing that it does not list"
 
 
 @EVERY_ERA
@@ -520,15 +530,20 @@ async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
 ) -> None:
     more = [*HANDBOOK["resources"], {"uri": "docs://new.md", "name": "new.md"}]
     texts = {**HANDBOOK["texts"], "docs://new.md": "Zeppelins may land on the roof."}
+    prompts = [*HANDBOOK["prompts"], {"name": "land", "description": "Lands zeppelins."}]
     spec = HANDBOOK | {"legacy": legacy}
-    async with searching(mode, "contents", notes=NOTES, handbook=spec) as client:
+    async with searching(mode, "contents", "prompts", notes=NOTES, handbook=spec) as client:
         with anyio.fail_after(60):
             assert not (await search_resources(client, "zeppelins")).resources
-            archive("handbook", spec | {"resources": more, "texts": texts})
+            assert not (await search_prompts(client, "zeppelins")).prompts
+            archive("handbook", spec | {"resources": more, "texts": texts, "prompts": prompts})
             await client.call_tool("handbook__announce", {})
             while not (found := (await search_resources(client, "zeppelins")).resources):  # noqa: ASYNC110
                 await anyio.sleep(0.02)  # a search is the only thing to look at
+            while not (found_prompts := (await search_prompts(client, "zeppelins")).prompts):  # noqa: ASYNC110 - as above
+                await anyio.sleep(0.02)
     assert [item.uri for item in found] == ["gateway://handbook/docs://new.md"]
+    assert [item.name for item in found_prompts] == ["handbook__land"]
 
 
 @pytest.mark.rotating
