@@ -4,17 +4,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import anyio
 import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp_ext_tools_search.ranking import Hit, ToolIndex
+from mcp_types import Tool
+from tools_search_client.known_tools import MANY
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_hosts import HttpTarget, StdioTarget
+from tools_search_ranking import default_ranker
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
 
@@ -178,6 +184,39 @@ def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
             await anyio.sleep(0.01)  # they need the processor
 
     return wait
+
+
+class PatientRanker:
+    """Indexes many tools only once the event loop has gone on, and fails if it does not."""
+
+    def __init__(self) -> None:
+        self.indexed: list[list[str]] = []
+        """The names of the tools of each index."""
+        self.is_at_many, self.goes_on = Event(), Event()
+
+    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+        self.indexed.append([tool.name for tool in tools])
+        if len(tools) >= MANY:
+            self.is_at_many.set()
+            if not self.goes_on.wait(10):
+                raise TimeoutError("the event loop stands still")
+        return _Fixed(default_ranker()(tools))
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """An index that cannot be updated, so that each change is indexed anew."""
+
+    index: ToolIndex
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        return self.index.search(query, visible=visible)
+
+
+@pytest.fixture
+def patient_ranker() -> PatientRanker:
+    """A ranker that shows whether the event loop goes on while it indexes."""
+    return PatientRanker()
 
 
 ServeHttp = Callable[..., AbstractAsyncContextManager[tuple[str, Process]]]

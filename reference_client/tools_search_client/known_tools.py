@@ -21,6 +21,8 @@ from tools_search_ranking.hits import names_of
 
 from tools_search_client.found import FoundTool
 
+MANY: Final = 500
+"""From how many new tools on they are indexed in a thread, because the event loop would stop for .1 s or more."""
 _CLOSEST: Final = 3
 
 

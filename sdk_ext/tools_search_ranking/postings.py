@@ -132,9 +132,8 @@ class Postings:
         removed = np.concatenate(gone)
         bounds = self.bounds - removed.searchsorted(self.bounds)
         is_used = np.diff(bounds) > 0
-        # Usually few are removed, so copying the ranges between them takes half the time of `np.delete`.
-        kept = [entries[place + 1 : end] for place, end in pairwise([-1, *removed.tolist(), len(entries)])]
-        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.concatenate(kept))
+        kept = np.delete(entries, removed)
+        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), kept)
 
     def renumbered(self, new_terms: NDArray[np.int64]) -> Postings:
         """Return the postings with new term numbers, which are in the same order as the old ones."""

@@ -26,6 +26,7 @@ from tools_search_client.errors import (
 from tools_search_client.federation.configuration import Configuration, load_configuration
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
+from tools_search_client.known_tools import MANY
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.supervision import Backoff
@@ -552,6 +553,44 @@ async def test_an_answer_that_breaks_the_ranking_loses_only_its_own_server(liar:
             answer = await federation.search("alpha", limit=1)
     assert failures(answer) == {"listed": "invalid-result"}
     assert [tool.name for tool in answer.tools] == ["searched__make_alpha"]
+
+
+async def test_a_server_that_is_removed_while_its_long_listing_is_indexed_is_forgotten(
+    liar: Any, patient_ranker: Any, until: Until
+):
+    options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=patient_ranker)))
+    servers = configured(many=liar(place="nowhere", more=MANY).target, few=liar(place="nowhere").target)
+    with anyio.fail_after(40):
+        async with open_federation(servers, options) as federation:
+            async with anyio.create_task_group() as searches:
+                searches.start_soon(federation.search, "alpha")
+                await until(patient_ranker.is_at_many.is_set)
+                searches.start_soon(federation.remove, "many")
+                await until(lambda: "many" not in federation.supervised)
+                patient_ranker.goes_on.set()
+            federation.add(ServerEntry("others", liar(place="nowhere").target))
+            answer = await federation.search("alpha")
+    assert (failures(answer), {tool.server for tool in answer.tools}) == ({}, {"few", "others"})
+    assert not [name for name in patient_ranker.indexed[-1] if name.startswith("many__")]
+
+
+async def test_a_long_listing_is_indexed_while_others_are_searched(liar: Any, patient_ranker: Any, until: Until):
+    options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=patient_ranker)))
+    servers = configured(many=liar(place="nowhere", more=MANY).target, few=liar(place="nowhere").target)
+    answers: list[FederatedSearch] = []
+    with anyio.fail_after(40):
+        async with open_federation(servers, options) as federation:
+
+            async def search() -> None:
+                answers.append(await federation.search("make 7"))
+
+            async with anyio.create_task_group() as searches:
+                searches.start_soon(search)
+                await until(patient_ranker.is_at_many.is_set)
+                answers.append(await federation.search("alpha", servers=["few"]))
+                patient_ranker.goes_on.set()
+    assert [failures(answer) for answer in answers] == [{}, {}]
+    assert [answer.tools[0].name for answer in answers] == ["few__make_alpha", "many__make_7"]
 
 
 async def test_what_cannot_be_sent_is_refused_before_it_is_and_the_connection_lasts(liar: Any):

@@ -10,8 +10,9 @@ import pytest
 from mcp_types import Tool
 from tools_search_client.errors import InvalidServerResultError, ServerError, ServerTimeoutError, ServerUnavailableError
 from tools_search_client.found import FoundTool
-from tools_search_client.known_tools import KnownTools
+from tools_search_client.known_tools import MANY, KnownTools
 from tools_search_client.servers.connection import ConnectionOptions, open_server
+from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_hosts import StdioTarget
 from tools_search_ranking import default_ranker
 
@@ -48,6 +49,25 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
             assert len(listed) == 12
     ranked = known(listed).found("delete a customer", 4)
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
+
+
+@pytest.mark.anyio
+async def test_a_long_listing_is_indexed_once_while_the_event_loop_goes_on(liar: Any, patient_ranker: Any, until: Any):
+    options = ConnectionOptions(discovery=DiscoveryOptions(ranker=patient_ranker))
+    found: list[str] = []
+    with anyio.fail_after(30):
+        async with open_server(liar(place="nowhere", more=MANY).target, options) as tools:
+
+            async def search(number: int) -> None:
+                found.append((await tools.search(f"make {number}", limit=1)).tools[0].tool.name)
+
+            async with anyio.create_task_group() as searches:
+                for number in (3, 7):
+                    searches.start_soon(search, number)
+                await until(patient_ranker.is_at_many.is_set)
+                patient_ranker.goes_on.set()
+    assert sorted(found) == ["make_3", "make_7"]
+    assert [len(names) for names in patient_ranker.indexed if names] == [MANY + 6]
 
 
 def named(*names: str) -> list[Tool]:

@@ -581,16 +581,18 @@ class Federation:
         together = self._together[primitive.method]
 
         async def ask(server: str, tools: ServerTools) -> Answered:
-            return learned(server, await tools.discovery(primitive).search_or_list(query, limit))
-
-        def learned(server: str, answered: Answered) -> Answered:
+            answered = await tools.discovery(primitive).search_or_list(query, limit)
             if answered.mode == "list":  # here, so that tools that the ranker rejects only fail this server
-                together.learn(server, answered.items)
+                await together.learn_in_thread(server, answered.items, lambda: server in self.supervised)
             return answered
+
+        def partly(server: str, items: tuple[Any, ...]) -> Answered:
+            together.learn(server, items)
+            return Answered("list", items)
 
         question = Question(
             ask,
-            partly=lambda server, items: learned(server, Answered("list", items)),
+            partly=partly,
             primitive=primitive,
             subject=lambda _: (primitive.method, query, limit),
             method=partial(_finding_method, primitive=primitive),

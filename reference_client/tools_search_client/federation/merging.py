@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
-from anyio import to_thread
+from anyio import Lock, to_thread
 from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
@@ -30,7 +30,7 @@ from tools_search_hosts import qualified_name
 from tools_search_ranking import UpdatableIndex, never_silent
 
 from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
-from tools_search_client.known_tools import KnownTools, known_tools
+from tools_search_client.known_tools import MANY, KnownTools, known_tools
 from tools_search_client.servers.listing import size_of
 
 _Key: TypeAlias = tuple[Hashable, str]
@@ -216,6 +216,25 @@ class ListedTogether:
         self._tools: dict[str, tuple[FoundTool, ...]] = {}
         """The listed tools under their full names, by server."""
         self._known: KnownTools | None = None
+        self._learning = Lock()
+
+    async def learn_in_thread(self, server: str, listing: tuple[Tool, ...], is_present: Callable[[], bool]) -> None:
+        """Do as `learn` does, but index a long listing in a thread, so that the event loop goes on.
+
+        `is_present` returns whether the server has not been removed meanwhile.
+        """
+        if len(listing) < MANY:
+            self.learn(server, listing)
+            return
+        async with self._learning:
+            known = self._known
+            while is_present() and self._listings.get(server) is not listing:
+                tools = self._tools
+                learned, known = await to_thread.run_sync(self._with, server, listing, tools, known)
+                if (
+                    is_present() and self._tools is tools
+                ):  # else, others have been learned, so that little is left to index
+                    self._listings[server], self._tools, self._known = listing, learned, known
 
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
         """Add a server's tools; an unchanged listing is skipped.
@@ -223,9 +242,18 @@ class ListedTogether:
         If the ranker raises because it cannot index one of the tools, nothing changes.
         """
         if self._listings.get(server) != listing:
-            tools = self._tools | {server: listed_among_servers(server, listing).tools}
-            self._known = known_tools(tuple(chain(*tools.values())), self._ranker, self._known)
-            self._listings[server], self._tools = listing, tools
+            self._tools, self._known = self._with(server, listing, self._tools, self._known)
+            self._listings[server] = listing
+
+    def _with(
+        self,
+        server: str,
+        listing: tuple[Tool, ...],
+        tools: Mapping[str, tuple[FoundTool, ...]],
+        known: KnownTools | None,
+    ) -> tuple[dict[str, tuple[FoundTool, ...]], KnownTools]:
+        changed = {**tools, server: listed_among_servers(server, listing).tools}
+        return changed, known_tools(tuple(chain(*changed.values())), self._ranker, known)
 
     def forget(self, server: str) -> None:
         """Remove a server's tools."""
@@ -269,6 +297,10 @@ class ItemsListedTogether:
     def learn(self, server: str, listing: Sequence[Any]) -> None:
         """Add a server's items, which the next search indexes."""
         self._listings[server] = listing
+
+    async def learn_in_thread(self, server: str, listing: Sequence[Any], _: Callable[[], bool]) -> None:
+        """Do as `learn` does."""
+        self.learn(server, listing)
 
     def forget(self, server: str) -> None:
         """Remove a server's items."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Final
 
 import anyio
+from anyio import to_thread
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES, PrimitivesServerSettings
@@ -20,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_client.errors import HostError, InvalidServerResultError, ServerRefusedError, ServerUnavailableError
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
-from tools_search_client.known_tools import KnownTools
+from tools_search_client.known_tools import MANY, KnownTools, known_tools
 from tools_search_client.servers.discovery import Discovery
 from tools_search_client.servers.discovery_options import CompleteDiscoveryOptions, DiscoveryOptions, stated
 from tools_search_client.servers.faults import server_faults
@@ -62,6 +64,7 @@ class ServerTools:
         }
         self._known: tuple[tuple[Tool, ...], KnownTools] | None = None
         """The last listing that was ranked, and its tools."""
+        self._indexing = anyio.Lock()
         self._calls: set[anyio.CancelScope] = set()
         """The deadlines of the calls in progress."""
         self._waits_for_person = 0
@@ -97,11 +100,18 @@ class ServerTools:
                 FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search") for tool in answer.items
             )
             return Found(tuple(found), "search")
-        # The cached listing is the same object until it is read again.
-        if self._known is None or self._known[0] is not answer.items:
-            listed = (FoundTool(tool.name, "", tool) for tool in answer.items)
-            self._known = answer.items, KnownTools(listed, self._options.ranker)
-        return Found(self._known[1].found(query, limit), "list", answer.fallback)
+        known = await self._indexed(answer.items)
+        return Found(known.found(query, limit), "list", answer.fallback)
+
+    async def _indexed(self, listing: tuple[Tool, ...]) -> KnownTools:
+        """Return the index of a listing, made in a thread if there are many tools."""
+        async with self._indexing:
+            # The cached listing is the same object until it is read again.
+            if self._known is None or self._known[0] is not listing:
+                listed = tuple(FoundTool(tool.name, "", tool) for tool in listing)
+                index = partial(known_tools, listed, self._options.ranker, self._known and self._known[1])
+                self._known = listing, index() if len(listing) < MANY else await to_thread.run_sync(index)
+            return self._known[1]
 
     async def list(self) -> tuple[Tool, ...]:
         """Return all tools in the server's order, except those with invalid definitions (see `left_out`).
