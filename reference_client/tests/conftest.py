@@ -205,7 +205,7 @@ class PatientRanker:
 
 @dataclass(frozen=True)
 class _Fixed:
-    """An index that cannot be updated, so that each change is indexed anew."""
+    """An index that cannot be updated, so that all is indexed again after each change."""
 
     index: ToolIndex
 

@@ -82,6 +82,7 @@ cache_key_cut_of_cursors = _keyed_by_cursor(lambda cursor: cursor[:64])
 # Limits are rounded up, and what was kept for more is cut.
 cache_by_tens = _keyed(lambda params: {**params, "limit": -(-params.get("limit", 0) // 10)})
 cache_of_hundred_at_most = _keyed(lambda params: {**params, "limit": min(params.get("limit", -1), 100)})
+cache_of_limits_in_a_byte = _keyed(lambda params: {**params, "limit": params.get("limit", -1) % 256})
 # Takes a search without a limit for one with the limit that servers usually have, or that it would have.
 cache_of_the_usual_limit = _keyed(lambda params: {"limit": 10, **params})
 cache_of_eight = _keyed(lambda params: {"limit": 8, **params})

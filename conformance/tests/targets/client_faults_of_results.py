@@ -103,6 +103,9 @@ has_more_believed = _result_read(
 next_page_believed = _page_read(
     lambda page: {**page, "nextCursor": page["next_cursor"]} if "next_cursor" in page else page
 )
+next_cursor_in_any_case_believed = _page_read(
+    lambda page: {**page, "nextCursor": page["NextCursor"]} if "NextCursor" in page else page
+)
 cursor_member_believed = _page_read(
     lambda page: {**page, "nextCursor": page["cursor"]} if isinstance(page.get("cursor"), str) else page
 )

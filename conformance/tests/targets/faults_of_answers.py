@@ -137,6 +137,7 @@ remainder_reported = _total_as(lambda total, on_page: {"remaining": total - on_p
 # Does not count on beyond ten.
 total_up_to_ten = _total_as(lambda total, _: {"hits": {"value": min(total, 10)}})
 total_of_groups = _total_as(lambda total, _: {"groups": {"one": total // 2, "other": total - total // 2}})
+matches_named = _total_as(lambda total, _: {"_meta": {"com.example/ranks": {f"n{n}": None for n in range(total)}}})
 matches_numbered = _total_as(lambda total, _: {"_meta": {"com.example/ranks": [*range(total)]}})
 
 

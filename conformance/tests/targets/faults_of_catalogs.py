@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from .faults import SEARCH, Fault, Json, member, without, wrong_items
 
@@ -35,10 +37,44 @@ prototype_names_left_out = _wrong_schema(
 numbers_of_32_bits = _wrong_schema(
     lambda schema: {k: v % 2**32 if type(v) is int else v for k, v in schema.items()},
 )
+conditions_left_out = _wrong_schema(lambda schema: without(schema, "if", "then", "else"))
+constants_that_are_falsy_left_out = _wrong_schema(
+    lambda schema: {name: value for name, value in schema.items() if name != "const" or value}
+)
+alternatives_as_any_of = _wrong_schema(
+    lambda schema: {"anyOf" if name == "oneOf" else name: value for name, value in schema.items()}
+)
+fractions_of_single_precision = _wrong_schema(
+    lambda schema: {
+        name: struct.unpack("f", struct.pack("f", value))[0] if isinstance(value, float) else value
+        for name, value in schema.items()
+    }
+)
+texts_read_as_values = _wrong_schema(
+    lambda schema: {
+        name: [True if each == "true" else each for each in value] if name == "enum" else value
+        for name, value in schema.items()
+    }
+)
 long_enumerations_cut = _wrong_schema(lambda schema: {k: v[:100] if k == "enum" else v for k, v in schema.items()})
 unknown_annotations_left_out = wrong_items(
     lambda tool: (
         {**tool, "annotations": without(tool["annotations"], "com.example/unknown")} if "annotations" in tool else tool
+    )
+)
+empty_icons_left_out = wrong_items(lambda tool: tool if tool.get("icons") != [] else without(tool, "icons"))
+icons_normalized = wrong_items(
+    lambda tool: (
+        {**tool, "icons": [{**icon, "src": urlsplit(icon["src"]).geturl()} for icon in tool["icons"]]}
+        if "icons" in tool
+        else tool
+    )
+)
+reserved_metadata_left_out = wrong_items(
+    lambda tool: (
+        {**tool, "_meta": {k: v for k, v in tool["_meta"].items() if not k.startswith("io.modelcontextprotocol/")}}
+        if "_meta" in tool
+        else tool
     )
 )
 execution_left_out = wrong_items(lambda tool: without(tool, "execution"))
@@ -51,13 +87,24 @@ true_schemas_opened = _wrong_schema(
 names_composed = _wrong_schema(lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
 
 
-marks_left_out = wrong_items(
-    lambda tool: (
-        {**tool, "description": re.sub("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]", "", tool["description"])}
-        if "description" in tool
-        else tool
+def _descriptions_without(pattern: str) -> type[Fault]:
+    """Return the fault that leaves out what matches a pattern in descriptions."""
+    return wrong_items(
+        lambda tool: (
+            {**tool, "description": re.sub(pattern, "", tool["description"])} if "description" in tool else tool
+        )
     )
-)
+
+
+marks_left_out = _descriptions_without("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
+placeholders_left_out = _descriptions_without(r"[$]?\{+x\}+")
+empty_lines_left_out = _descriptions_without("\n(?=\n)")
+emphasis_left_out = _descriptions_without(r"\*\*")
+typographic_marks_left_out = _descriptions_without("[\u201c\u201d\u2026]")
+variation_selectors_left_out = _descriptions_without("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+private_use_characters_left_out = _descriptions_without("[\ue000-\uf8ff]")
+noncharacters_left_out = _descriptions_without("[\ufdd0-\ufdef\uffff]")
+c1_controls_left_out = _descriptions_without("[\u0080-\u009f]")
 
 
 def _cut(value: Any, levels: int) -> Any:

@@ -314,6 +314,9 @@ def _public(when: Callable[[Json, Json], bool]) -> type[Fault]:
 
 cache_scope_public = _public(lambda params, result: True)
 cache_scope_public_of_nothing = _public(lambda params, result: not result["tools"])
+cache_scope_public_of_last_pages = _public(
+    lambda params, result: "cursor" in params and "nextCursor" not in result and params.get("limit", 1) > 1
+)
 cache_scope_public_of_later_pages = _public(lambda params, result: "cursor" in params)
 
 

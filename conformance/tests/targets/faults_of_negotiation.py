@@ -139,6 +139,7 @@ gate_by_membership = _gate_open(
     )
 )
 declaration_experimental = _gate_open(lambda capabilities: EXTENSION_ID in (capabilities.get("experimental") or ()))
+gate_from_any_metadata = _gate_open_for(lambda params: EXTENSION_ID in member(params, "_meta"))
 gate_at_first_pages_only = _gate_open_for(lambda params: isinstance(params.get("cursor"), str))
 # Lets searches with a limit pass.
 gate_without_limits_only = _gate_open_for(

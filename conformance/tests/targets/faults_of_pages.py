@@ -248,6 +248,7 @@ def cursor_of_more_parts_honored(cursor: str) -> str:
 # Reads the number that a cursor begins with.
 cursor_after_zeros_honored = _cursor_read(lambda cursor: cursor.lstrip("0"))
 cursor_after_plus_honored = _cursor_read(lambda cursor: cursor.lstrip("+"))
+cursor_without_zero_width_spaces = _cursor_read(lambda cursor: cursor.replace("\u200b", ""))
 cursor_normalized = _cursor_read(lambda cursor: unicodedata.normalize("NFKC", cursor))
 cursor_read_up_to_nul = _cursor_read(lambda cursor: cursor.partition("\0")[0])
 # Reads cursors as parts of a URL, of a header, or of a text of its own.
@@ -281,7 +282,7 @@ def last_cursor_empty_after_one_match(params: Json, result: Json) -> Json:
 
 
 class EmptyCursorOfAnyQuery(SearchFault):
-    """Has the empty string for the cursor of what follows the first tool, of whatever query."""
+    """Has the empty string for the cursor of what follows the first tool, of any query."""
 
     before = 1
 
@@ -303,7 +304,7 @@ class EmptyCursorOfAnyQuery(SearchFault):
 
 
 class EmptyLaterCursorOfAnyQuery(EmptyCursorOfAnyQuery):
-    """Has the empty string for the cursor of what follows the second tool, of whatever query."""
+    """Has the empty string for the cursor of what follows the second tool, of any query."""
 
     before = 2
 
@@ -340,6 +341,33 @@ class CursorHalfRead(_Cursors):
         readable = (known for known in genuine if len(cursor) >= len(known) > 8)
         same = (known for known in readable if known[: len(known) // 2] == cursor[: len(known) // 2])
         return {**params, "cursor": next(same, cursor)}
+
+
+class _CursorEndsIn(Fault):
+    """Appends a mark to cursors, and reads other characters as those of the mark."""
+
+    mark = others = ""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        cursor = params.get("cursor")
+        if method != SEARCH or not isinstance(cursor, str):
+            return params
+        spelled = cursor.translate(str.maketrans(self.others, self.mark))
+        return {**params, "cursor": spelled.removesuffix(self.mark) if spelled.endswith(self.mark) else "none"}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = member(outcome, "result")
+        if method == SEARCH and "nextCursor" in result:
+            return {"result": {**result, "nextCursor": result["nextCursor"] + self.mark}}
+        return outcome
+
+
+class CursorInEitherAlphabetHonored(_CursorEndsIn):
+    mark, others = "-_", "+/"
+
+
+class CursorWithSpaceForPlusHonored(_CursorEndsIn):
+    mark, others = "+", " "
 
 
 class CursorUnbound(_Cursors):
@@ -397,6 +425,8 @@ cursor_bound_to_folded_query = _cursor_bound_to(str.casefold)
 cursor_bound_to_trimmed_query = _cursor_bound_to(str.strip)
 cursor_bound_to_composed_query = _cursor_bound_to(lambda query: unicodedata.normalize("NFC", query))
 cursor_bound_to_lines = _cursor_bound_to(str.splitlines)
+cursor_bound_to_first_lines = _cursor_bound_to(lambda query: query.split("\n")[0])
+cursor_bound_without_the_last_line_end = _cursor_bound_to(lambda query: query.removesuffix("\n"))
 cursor_bound_to_words = _cursor_bound_to(lambda query: sorted(query.split(" ")))
 cursor_bound_without_stop_words = _cursor_bound_to(
     lambda query: [word for word in query.split(" ") if word not in {"the", "of"}]
@@ -423,6 +453,13 @@ cursor_bound_to_hash = _cursor_bound_to(
 # Compares words, and of every other character its low byte.
 cursor_bound_to_low_bytes_of_symbols = _cursor_bound_to(
     lambda query: [character if character.isalnum() else ord(character) % 256 for character in query]
+)
+cursor_bound_to_two_bytes_of_characters = _cursor_bound_to(
+    lambda query: [ord(character) % 65536 for character in query]
+)
+# Lowers letters other than A to Z, which the one who wrote it has not thought of as letters with a case.
+cursor_bound_to_lowered_foreign_letters = _cursor_bound_to(
+    lambda query: [character if character.isascii() else character.lower() for character in query]
 )
 cursor_bound_to_length = _cursor_bound_to(len)
 # Compares what is left of queries in ASCII.
@@ -1061,7 +1098,7 @@ class OddDigitOfCursorDropped(SearchFault):
 
 
 class PagesKeptByCursor(_OpaqueCursors):
-    """Keeps each page by its cursor, whatever limit it is asked for with."""
+    """Keeps each page by its cursor alone, without the limit."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -118,6 +118,9 @@ single_letters_refused = _query_refused(lambda query: len(query) == 1 and query.
 addresses_refused = _query_refused(lambda query: "://" in query)
 repetitions_refused = _query_refused(lambda query: len(query.split()) > 60 and len({*query.split()}) < 5)
 texts_of_many_lines_refused = _query_refused(lambda query: query.count("\n") > 20)
+literals_refused = _query_refused(lambda query: query in {"NaN", "Infinity", "no", "~"})
+variation_selectors_refused = _query_refused(lambda query: "\ufe0f" in query)
+texts_between_slashes_refused = _query_refused(lambda query: len(query) > 2 and query[0] == query[-1] == "/")
 tab_refused = _query_refused(lambda query: "\t" in query.strip())
 
 # As of firewalls and filters in front of a server.
@@ -165,6 +168,12 @@ limit_zero_served = _limit_read(lambda limit: 1 if type(limit) in (int, float) a
 limit_string_served = _limit_read(lambda limit: 3 if limit == "3" else limit)
 # Reads what begins with a number, as `parseInt` does.
 limit_in_words_read = _limit_read(lambda limit: 3 if limit == "3.0" else limit)
+limit_in_hexadecimal_read = _limit_read(lambda limit: 3 if limit == "0x3" else limit)
+limit_with_underscores_read = _limit_read(lambda limit: 10 if limit == "1_0" else limit)
+limit_of_blanks_read = _limit_read(lambda limit: 10 if limit == " " else limit)
+limit_zero_with_exponent_served = _limit_read(
+    lambda limit: 10 if isinstance(limit, float) and str(limit) == "0.0" else limit
+)
 limit_true_served = _limit_read(lambda limit: 1 if limit is True else limit)
 limit_fraction_served = _limit_read(lambda limit: 2 if limit == 2.5 else limit)
 limit_almost_integral_served = _limit_read(
@@ -260,6 +269,18 @@ def extra_members_refused(params: Json) -> Json:
     if extra := set(params) - {"query", "limit", "cursor", "_meta"}:
         raise refuse(min(extra))
     return params
+
+
+@wrong_params
+def types_named_in_params_are_internal(params: Json) -> Json:
+    if "json_class" in params:
+        raise RefusalError(-32603, "no such class", None)
+    return params
+
+
+@wrong_params
+def prototype_of_params_obeyed(params: Json) -> Json:
+    return {**member(params, "__proto__"), **params}
 
 
 def _obeyed(name: str, in_place_of: str) -> type[Fault]:

@@ -482,7 +482,7 @@ class ContentKeptWhenMadeUnreadable(Fault):
 
 
 class UnlistedFoundAmidMistakes(UnlistedFound):
-    """Does so, and honors the empty string for a cursor of whatever query for resources."""
+    """Does so, and honors the empty string for a cursor of any query for resources."""
 
     def __init__(self) -> None:
         self.mistaken = Elsewhere(EmptyCursorOfAnyQuery(), "resources")

@@ -42,11 +42,59 @@ _WORDS: Final = (
 )  # fmt: skip
 _BETWEEN: Final = (" ", ", ", "\n", "\t", "\u00a0", " \u200f", "\u200e ", "\u061c ", " \u202b", "\u202c ", "\u2067")
 _RIGHT_TO_LEFT: Final = "\u200f\u05db\u05dc\u05d9\u200f \u061c\u0623\u062f\u0627\u0629\u202c shared"
+_ALTERED: Final = "“it\u2019s”… **`x`** \\d {{x}} ${x} %s \u0085\u009b\u2764\ufe0f\u845b\U000e0100\ue000\ufdd0\uffff"
+"""What some programs replace, expand or strip: typography, markup, placeholders, C1 controls, variation selectors,
+private use characters, and noncharacters.
+"""
 _VALUES: Final[list[Any]] = [None, True, 0, -7, 0.25, "", "e\u0301", _RIGHT_TO_LEFT, [], {}, [1, [None]]]
 _SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 _PROPERTY_NAMES: Final = ("id", "$kind", "a b", "größe", "gro\u0308ße", "名前", "שם", "x.y/z~1", "ID", "type", "items")
-
-
+_VOCABULARY: Final[JsonObject] = {
+    "$id": "https://EXAMPLE.com/%7Eschemas/every",
+    "$vocabulary": {"https://json-schema.org/draft/2020-12/vocab/core": True},
+    "$comment": "",
+    "type": ["string", "null", "object", "array", "integer"],
+    "title": "",
+    "default": "",
+    "examples": [],
+    "enum": ["b", "a", None, "", 1, 0.123456789012, 1e20, [], {}, "true", "null", "007", "1e3", "2026-01-31"],
+    "const": False,
+    "multipleOf": 0.1,
+    "minimum": -2.718281828459045,
+    "exclusiveMinimum": 0,
+    "maximum": 1e20,
+    "minLength": 0,
+    "pattern": "^\\d+$",
+    "format": "date-time",
+    "contentEncoding": "base64",
+    "contentMediaType": "application/json",
+    "contentSchema": {"type": "object"},
+    "items": True,
+    "prefixItems": [{}],
+    "contains": {"const": 0},
+    "minContains": 0,
+    "maxContains": 3,
+    "uniqueItems": False,
+    "unevaluatedItems": False,
+    "properties": {"a": {"const": None}, "A": {"const": ""}, "a-b": {"default": []}, "a_b": {"default": {}}, "_c": {}},
+    "patternProperties": {"^x-": {"writeOnly": False}},
+    "additionalProperties": {"nullable": True},
+    "propertyNames": {"pattern": "^[a-z]+$"},
+    "minProperties": 0,
+    "unevaluatedProperties": False,
+    "required": ["b", "a"],
+    "dependentRequired": {"a": []},
+    "dependentSchemas": {"a": {"deprecated": False}},
+    "allOf": [{}],
+    "anyOf": [True],
+    "oneOf": [{"$dynamicRef": "#node"}],
+    "not": {},
+    "if": {"readOnly": True},
+    "then": True,
+    "else": False,
+    "definitions": {"node": {"$dynamicAnchor": "node"}},
+}
+"""A schema with every keyword, with values that some encoders leave out or reorder."""
 _DEEP: Final[JsonObject] = reduce(lambda schema, _: {"not": schema}, range(20), {"const": "the end"})
 _BLANK: Final[JsonObject] = {
     "name": "blank",
@@ -58,7 +106,7 @@ _BLANK: Final[JsonObject] = {
         "properties": {"verbose": {"type": "boolean", "default": False}, "count": {"minimum": 0, "default": 0}},
     },
     "annotations": {"title": "", "com.example/unknown": None},
-    "icons": [{"src": f"https://EXAMPLE.com/./{theme}.svg", "theme": theme, "x-y": 1} for theme in ("light", "dark")],
+    "icons": [{"src": f"HTTPS://EXAMPLE.com/./{theme}.svg?#", "theme": theme, "x-y": 1} for theme in ("light", "dark")],
     "execution": {"taskSupport": "forbidden"},
     "_meta": {"plain": {"count": 0}, "ui": {"visibility": ["model", "app"]}},
 }
@@ -79,6 +127,7 @@ _RICH: Final[JsonObject] = {
             "": {"default": ["twice", "twice", "b", "a"], "maximum": 4_294_967_297, "multipleOf": 0.0000125},
             "at": {"format": "date-time", "examples": ["2026-01-31T23:30:00.500+02:00", "2026-01-31T23:30:00Z"]},
             "deep": _DEEP,
+            "every": _VOCABULARY,
             "007": {"type": ["string"]},
             "v1.2": {"type": "string"},
         },
@@ -92,6 +141,7 @@ _RICH: Final[JsonObject] = {
         "required": [],
     },
     "annotations": {},
+    "icons": [],
     "_meta": {
         EXTENSION_ID: {"group": "of what is rich"},
         "com.example/empty": {},
@@ -99,6 +149,7 @@ _RICH: Final[JsonObject] = {
         "com.example/false": False,
         "com.example/null": None,
         "io.github.tools-search/tools-search.kept": {"group": "beside"},
+        "io.modelcontextprotocol/kept": "reserved",
         "com.example/nested": {EXTENSION_ID: {"group": "inside"}},
     },
 }
@@ -185,7 +236,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {"name": "wide", "description": "shared common record", "inputSchema": {"type": "object", "properties": wide}},
         {
             "name": "refers",
-            "description": "shared <b>&</b> 'common'\r\nand\rmore  \nand  more",
+            "description": "\nshared <b>&</b> 'common'\r\nand\rmore  \nand  more\n\n\nlines " + _ALTERED,
             "annotations": {"title": "Refers to another"},
             "inputSchema": referring,
         },
@@ -193,6 +244,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         _BLANK,
         {"name": "shared", "inputSchema": {"type": "object"}},
         {"name": "shared_common", "title": "shared", "description": "shared", "inputSchema": {"type": "object"}},
+        {"name": "shared-common", "description": "shared", "inputSchema": {"type": "object"}},
         {"name": "right_to_left", "description": _RIGHT_TO_LEFT, "inputSchema": {"type": "object"}},
         {"name": "scripts", "description": " ".join(CAPITALS).lower(), "inputSchema": {"type": "object"}},
         {"name": "bare", "inputSchema": {"type": "object"}},

@@ -171,9 +171,9 @@ async def _reference(bench: Bench, name: str) -> Bench:
 
 @server_check(
     title="`cacheScope` is private if callers see different tools",
-    sends="Searches without a token, and with the token of a caller who sees fewer tools: first and second pages, with"
-    " many matches, one, and none. Searches of another list on a fixture whose callers see the same tools, and of tools"
-    " after a change that hides one, if the fixture can be reloaded.",
+    sends="Searches without a token, and with the token of a caller who sees fewer tools: first, second and last pages,"
+    " with many matches, one, and none. Searches of another list on a fixture whose callers see the same tools, and of"
+    " tools after a change that hides one, if the fixture can be reloaded.",
     passes='`cacheScope` is `"private"` on each page.',
     eras=(MODERN,),
     transports=("http",),
@@ -193,6 +193,7 @@ async def cache_scope_varying(bench: Bench) -> None:
         ]
         if first.next_cursor is not None:
             pages.append(await other.server.page(COMMON, limit=1, cursor=first.next_cursor))
+            pages += (await other.server.walk(COMMON, await other.server.large_limit())).pages
         for page in pages:
             judge(other, page, f"callers see different {bench.noun}s")
     if bench.primitive is not TOOLS:

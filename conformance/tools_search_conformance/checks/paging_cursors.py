@@ -38,7 +38,10 @@ _TO_FULL_WIDTH: Final = 0xFEE0
 """From a printable ASCII character to its full-width form, which NFKC makes the same."""
 _HALF_QUERY: Final = 508
 """Characters of half a long query, without the symbols that make it differ from others."""
-_OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9")
+_OTHER_ENDS: Final = (
+    "2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 \u00e9 9", "1 e \u8239", "1 \u00e9",
+    "1 \u00c9 \u8239",
+)  # fmt: skip
 # Symbols are no terms. They distinguish queries that were sent before.
 _MARKS: Final = (" \u21a9\u2318", " \u2318\u21a9", " \u2325\u21a9")
 _REPLICA_PAGES: Final = 4
@@ -200,7 +203,12 @@ def _respelled(cursor: str) -> Iterator[tuple[str, str]]:
         yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} flipped"
     # Many base64 decoders accept both alphabets, and ignore padding and line breaks.
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
+    if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
+        yield other, "in the other alphabet of base64"
+    if "+" in cursor:
+        yield cursor.replace("+", " "), "with a space for each plus sign"  # as a query string is decoded
     yield f"{cursor}\n", "with a line break appended"
+    yield f"{cursor}\u200b", "with a zero width space appended"
     yield f"{cursor}0", "with one more digit"  # many decoders ignore it, because it is not a whole byte
 
 
@@ -226,8 +234,6 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
         if "!" <= cursor[0] <= "~":
             yield chr(ord(cursor[0]) + _TO_FULL_WIDTH) + cursor[1:], "with a full-width character"  # alike in NFKC
-    if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
-        yield other, "in the other alphabet of base64"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)
     head, last = "".join(parts[:-1]), parts[-1]  # the last part may be a signature
     if head and len(last) > _FEW_CHARACTERS:
@@ -328,10 +334,11 @@ async def cursor_other_query(bench: Bench) -> None:
         (f"\u2020{half}\u2020{half}\u2020", altered),
         (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS]),
     ]
-    cases.append((f"{query} 🔧", [f"{query} 🔨"]))
+    cases.append((f"{query} 🔧", [f"{query} 🔨", f"{query} \uf527"]))  # one with equal low bits
     broad = " ".join(words.broad(3))  # several, since a server may require most of the terms to match
     cases.append((f"{broad} 1", [f"{broad} 01", f"{broad} \u0661"]))
-    cases.append((f"{query}\n\u2021", [f"{query}{ends}\u2021" for ends in ("\r\n", "\r", " ")]))
+    lines = [f"{query}\n\u2020", *(f"{query}{ends}\u2021" for ends in ("\r\n", "\r", " "))]
+    cases.append((f"{query}\n\u2021", lines))
     symbols = ("!\u00a1", "\u2021!", "\u2020\u00a1")  # one with an equal low byte, one with equal low bits, and another
     cases.append((f"{query} \u2021\u00a1", [f"{query} {other}" for other in symbols]))
     escaped = ("\u2021+&!", "\u2021 &%21", "\u2021 &amp;!", "\u2021 &\\!")
@@ -367,7 +374,7 @@ def _others(query: str, words: Sequence[str]) -> list[str]:
         query.swapcase(),
         wide,
         f" {query}",
-        *(f"{query}{more}" for more in ("\t", "\u3000", "\x00", "!", "\u200b", "\u0301", "\ufe0f", " \u8239")),
+        *(f"{query}{more}" for more in ("\t", "\n", "\u3000", "\x00", "!", "\u200b", "\u0301", "\ufe0f", " \u8239")),
         f'"{query}"',
         *_of_same_hash(query),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from string import punctuation
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
@@ -22,7 +23,7 @@ from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _OTHER_TYPES: Final[tuple[Any, ...]] = (
-    None, 0, 2.5, False, [], 20, ["anything"], [""], {}, True, {"text": "anything"},
+    None, 0, 2.5, False, [], 20, ["anything"], [""], {}, True, {"text": "anything"}, [97, 98], {"0": "anything"},
 )  # fmt: skip
 _BLANK: Final = ("", *WHITE_SPACE, "\t\r\n", "\u2003\u3000", " " * 1024, "\u2007 " * 512, WHITE_SPACE)
 _LONG: Final = (1025, 2000, 3000, 10_000, 100_000, 1_000_000)
@@ -48,7 +49,7 @@ _LONGEST_SERVED: Final = {
 _CONTENT_TOO_LARGE: Final = 413
 _INVALID_LIMITS: Final[tuple[Any, ...]] = (
     0, -1, -(2**31), 0.5, -3.0, 2.5, False, "3", "", None, True, [], [3], {}, -0.0, 100.5, 1.000001, 2**31 + 0.5,
-    3.00000001, -(2**53 - 1), -(2**32) + 3, "ten", "3.0",
+    3.00000001, -(2**53 - 1), -(2**32) + 3, "ten", "3.0", " ", "0x3", "1_0", Spelled("0.0"), Spelled("0e5"),
 )  # fmt: skip
 _INVALID_LIMITS_OF_PAGES: Final[tuple[Any, ...]] = (0, -1, 2.5, "3", True, None, 100.5, [3])
 _LARGE_LIMITS: Final[tuple[Any, ...]] = (
@@ -158,6 +159,10 @@ _TRAPS: Final = {
             "\u00b2",
             '{"match_all": {}}',
             "2026-13-45",
+            "NaN",
+            "Infinity",
+            "no",
+            "~",
             "4111 1111 1111 1111",
             "bcdfghjklmnpqrstvwxz",
         )
@@ -166,6 +171,8 @@ _TRAPS: Final = {
     "private use characters": "any\ue000thing\U000f0000",
     "unassigned code points": "any\u0378thing\U000e0fff",
     "tag characters": "any\U000e0041\U000e0001thing",
+    "variation selectors and a skin tone": "any\u2764\ufe0f\U0001f44d\U0001f3fdthing \u845b\U000e0100",
+    **{f"{mark} at both ends": f"{mark}anything any{mark}" for mark in punctuation},
     "letters that grow in uppercase": "\u0149 \ufb03 \u0130 \u00df \u1e9e",
     **{
         f"only U+{ord(character):04X}, which is not White_Space": character
@@ -188,6 +195,7 @@ _MEANT_ELSEWHERE: Final = (
         " summary verbose debug semantic highlight includeSchema"),
 )  # fmt: skip
 """Members of search and paging in other interfaces, with values that would narrow the result there."""
+_TYPE_MEMBERS: Final = ("$type", "@class", "@type", "__class__", "__type", "json_class")
 _UNKNOWN_MEMBERS: Final[tuple[JsonObject, ...]] = (
     {"_meta": {"com.example/trace": "1", "progressToken": 7, f"{META_PREFIX}of-a-later-revision": {}}},
     {"_meta": {EXTENSION_ID: {"limit": 1, "query": "", "cursor": "x"}, "x": None, "progressToken": "seven"}},
@@ -196,6 +204,8 @@ _UNKNOWN_MEMBERS: Final[tuple[JsonObject, ...]] = (
     {"x": None, "deep": [[{"y": [1]}]], "": {}},
     {"Limit": 0, "LIMIT": 1, "Cursor": 5, "CURSOR": "no such cursor", "Query": "", "limit ": 0},
     *(dict.fromkeys(names.split(), value) for value, names in _MEANT_ELSEWHERE),
+    # Some decoders make objects of what these name.
+    {"__proto__": {"limit": 1}, "constructor": {"prototype": {"limit": 1}}, **dict.fromkeys(_TYPE_MEMBERS, "zz")},
     {"orderBy": "name", "order": "asc", "mode": "exact", "format": "names", "enabled": False, "page": 2},
 )  # fmt: skip
 _EVERY_UNKNOWN_MEMBER: Final = {name: value for members in _UNKNOWN_MEMBERS[3:] for name, value in members.items()}
@@ -311,16 +321,19 @@ def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[Json
 @server_check(
     title="A `query` of 1,024 characters is served; a longer one is served or refused with -32602",
     sends="1,024 scalar values of one, three or four bytes each, or that grow when they are normalized, escaped or"
-    " split, with and without a limit; then 1,025 to 1,000,000 of them, each followed by a plain search.",
-    passes="A result for 1,024 characters, however many bytes they take; a result or error -32602 for more; a result"
-    " for each plain search.",
+    " split, with and without a limit, and a second page; then 1,025 to 1,000,000 of them, each followed by a plain"
+    " search.",
+    passes="A result for 1,024 characters, however many bytes they take; a result or error -32602 for more, and for a"
+    " second page; a result for each plain search.",
 )
 async def query_long(bench: Bench) -> None:
     async def serve(case: tuple[str, str]) -> None:
         query = case[1] if len(case[1]) >= _LONGEST - 1 else f"{word} {case[1] * _LONGEST}"[:_LONGEST]
+        what = f"a query of 1,024 characters ({case[0]})"
         try:
-            for params in ({"query": query}, {"query": query, "limit": 1}):
-                await bench.served(params, f"a query of 1,024 characters ({case[0]})")
+            await bench.served({"query": query}, what)
+            page = await bench.served({"query": query, "limit": 1}, what)
+            await bench.next_served(page, f"the second page of {what}")
         except ViolationError:
             short = await bench.server.search({"query": query.strip()[:_FEW_OF_LONG]})
             if short.error is None:

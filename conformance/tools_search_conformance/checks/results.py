@@ -226,8 +226,8 @@ async def hit_metadata(bench: Bench) -> None:
     sends="Queries, if possible with different numbers of matches, with several limits and without one, and without a"
     " match; first, second and last pages; on a fixture, other catalogs too.",
     passes="No member of the results or of hit metadata always equals the number of matches or of remaining matches: as"
-    " a number, in a text, as the length of an array, or as the sum of an object. No member with a name or text of a"
-    " count, such as `total`, does so only on pages that contain all matches, or none.",
+    " a number, in a text, as the length of an array, or as the number or sum of an object's members. No member with a"
+    " name or text of a count, such as `total`, does so only on pages that contain all matches, or none.",
 )
 async def no_match_count(bench: Bench) -> None:
     items = (await bench.nonempty_listing()).items
@@ -353,7 +353,7 @@ def _added(page: Page) -> Iterator[tuple[str, Any]]:
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every number with its place, including numbers in texts, lengths of arrays, and sums of numeric members."""
+    """Yield every number with its place, also those in texts, lengths of arrays, and counts and sums of members."""
     if isinstance(value, str):
         # Digits within a word are part of an id, which may contain any number by chance.
         yield from ((path, int(digits)) for digits in re.findall(r"(?<![\w.-])[0-9]{1,9}(?![\w-])", value))
@@ -366,5 +366,6 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     elif members := as_object(value):
         for name, member in members.items():
             yield from _numbers(member, f"{path}.{name}")
+        yield f"the number of members of {path}", len(members)
         with suppress(TypeError):
             yield f"the sum of {path}", sum(members.values())

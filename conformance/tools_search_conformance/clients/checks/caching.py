@@ -48,7 +48,7 @@ _TWICE: Final[tuple[tuple[str, int | None], ...]] = ((_NEED, _LIMIT), (_NEED, _A
 """Searches that are sent twice first, to find out whether the client caches anything."""
 _LIMITS: Final[tuple[tuple[str, int | None], ...]] = (
     (_NEED, None),
-    *((_NEED, limit) for limit in (1, 2, 3, 5, 8, 10, 13, 20, 25, 50, 100, 1000)),
+    *((_NEED, limit) for limit in (1, 2, 3, 5, 8, 10, 13, 20, 25, 50, 100, 257, 1000)),
     ("fold a crane1", 2),
     (_OTHER, 2),
     (_OTHER, _ALL),

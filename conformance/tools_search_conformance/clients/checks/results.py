@@ -34,13 +34,14 @@ from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import number_of
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
+_NO_CURSOR: Final = "page9"
 _MISLEADING: Final[JsonObject] = {
     "error": {"code": -32603, "message": "none"}, "isError": True, "success": False, "status": "error",
     "hasMore": False, "isLast": True, "end": True, "done": True, "pages": 1, "total": 1, "count": 0,
     "names": [], "hits": [], "results": [], "items": [], "data": [], "query": "another one", "limit": 1, "ok": False,
-    "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9", "nextPage": 2,
-    "Tools": [], "Resources": [], "ResourceTemplates": [], "Prompts": [], "NextCursor": "page9", "ResultType": "none",
-    "cursor": "page9", "before": "page0",
+    "code": -32601, "next": _NO_CURSOR, "next_cursor": _NO_CURSOR, "nextPageToken": _NO_CURSOR, "nextPage": 2,
+    "Tools": [], "Resources": [], "ResourceTemplates": [], "Prompts": [], "NextCursor": _NO_CURSOR,
+    "ResultType": "none", "cursor": _NO_CURSOR, "before": "page0",
 }  # fmt: skip
 """Members that the draft does not define, but that have a meaning elsewhere, or for a case-insensitive parser."""
 _MORE: Final[JsonObject] = {"hasMore": True, "isLast": False, "end": False, "done": False, "pages": 9, "total": 9}
@@ -82,8 +83,10 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
     ):
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all("mend a clock")
+            case = f"{which} had unknown members"
+            message = f"{case}, and the client took {_NO_CURSOR!r} in one of them for a cursor"
+            session.expect(_NO_CURSOR not in session.followed, message, case=case)
             if reads_on := reads_on or bool(session.followed):
-                case = f"{which} had unknown members"
                 message = f"{case}; the client sent the cursors {session.followed} and returned {outcome.describe()}"
                 there = not outcome.reported or _UNLISTED["name"] in outcome.names
                 session.expect(there and bool(session.followed), message, case=case)
