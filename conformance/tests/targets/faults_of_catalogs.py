@@ -65,7 +65,7 @@ unknown_annotations_left_out = wrong_items(
 empty_icons_left_out = wrong_items(lambda tool: tool if tool.get("icons") != [] else without(tool, "icons"))
 icons_normalized = wrong_items(
     lambda tool: (
-        {**tool, "icons": [{**icon, "src": urlsplit(icon["src"]).geturl()} for icon in tool["icons"]]}
+        {**tool, "icons": [{**icon, "src": urlsplit(str(icon["src"])).geturl()} for icon in tool["icons"]]}
         if "icons" in tool
         else tool
     )

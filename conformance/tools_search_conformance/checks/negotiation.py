@@ -337,7 +337,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
 
         await other.each(enumerate(bench.some(_UNDECLARED, 4)), expect_missing)
         await other.each(_MALFORMED, expect_error)
-        misplaced = {"_meta": {EXTENSION_ID: {}}, "capabilities": DECLARED, **DECLARED}
+        misplaced: JsonObject = {"_meta": {EXTENSION_ID: {}}, "capabilities": DECLARED, **DECLARED}
         params = {"query": "anything for a client that declares in params", **misplaced}
         exchange = await other.server.search(params, capabilities=UNDECLARED)
         _expect_missing(other, exchange, "the extension elsewhere in params and `_meta`")
