@@ -14,6 +14,7 @@ from .faults import (
     Json,
     RefusalError,
     SearchFault,
+    caller,
     member,
     served_catalog,
     session,
@@ -169,6 +170,13 @@ declaration_switched_off = _declaration_read(
     lambda declared: None if _extensions({"": declared}, "").get("enabled") is False else declared
 )
 gate_open_where_nothing_is_served = _declaration_read(lambda declared: declared if served_catalog()["tools"] else {})
+
+
+class GateOpenForCallers(Fault):
+    """Lets everybody through who has a token."""
+
+    def declaration(self, declared: Any) -> Any:
+        return {} if caller.get() else declared
 
 
 class GateRemembersSearches(_Declares):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.catalogs import items
+from tools_search_conformance.catalogs import COMMON, items
 from tools_search_conformance.checks.callers import callers
 from tools_search_conformance.checks.changes import changed_for_new_connections, with_added_item
 from tools_search_conformance.model import InapplicableError, UnverifiableError
@@ -198,12 +198,16 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
 
 async def _of_restricted(bench: Bench) -> tuple[Any, Exchange] | None:
     """Return the capabilities advertised to a caller who does not see everything, and the exchange."""
-    able = "callers" in bench.options.fixture_features and bench.cell.transport == "http"
-    if not (able and bench.can_start("callers")):
+    if (restricted := await _restricted(bench)) is None:
         return None
-    _, restricted = await callers(bench)
     connection, exchange = await restricted.server.opening()
     return connection.server.get("capabilities"), exchange
+
+
+async def _restricted(bench: Bench) -> Bench | None:
+    """Return the bench of a caller who does not see everything, if the fixture distinguishes callers."""
+    able = "callers" in bench.options.fixture_features and bench.cell.transport == "http"
+    return (await callers(bench))[1] if able and bench.can_start("callers") else None
 
 
 async def _after_change(bench: Bench) -> tuple[Any, Exchange] | None:
@@ -309,8 +313,8 @@ async def _require_undeclared_refused(bench: Bench) -> None:
 @server_check(
     title="A search that does not declare the extension is refused",
     sends="`tools/search` whose client capabilities have no extensions, only other extensions, the extension in another"
-    " place, or a similar identifier; as the first search of a connection, and with a cursor after a search that"
-    " declares the extension.",
+    " place, or a similar identifier; as the first search of a connection, with a cursor after a search that declares"
+    " the extension, and with a token, if the fixture distinguishes callers.",
     passes=f"Error {MISSING_CAPABILITY} with an empty object for the extension in"
     " `data.requiredCapabilities.extensions`.",
     eras=(MODERN,),
@@ -343,6 +347,10 @@ async def undeclared_client_refused(bench: Bench) -> None:
         _expect_missing(other, exchange, "the extension elsewhere in params and `_meta`")
         await _require_declared_served(bench, await bench.key_query())  # not on `other`, which must stay undeclared
     await _refuse_undeclared_pages(bench)
+    with suppress(UnverifiableError, InapplicableError):  # call-authorized judges whether a token counts
+        if (restricted := await _restricted(bench)) is not None:
+            exchange = await restricted.server.search({"query": COMMON}, capabilities=UNDECLARED)
+            _expect_missing(restricted, exchange, "no capability, but has a token")
     late = await bench.server.search({"query": name}, capabilities=UNDECLARED)
     if late.error is not None and bench.may_serve("empty"):  # otherwise, declaration-per-request judges it
         async with bench.serving("empty") as other:
