@@ -121,6 +121,9 @@ texts_of_many_lines_refused = _query_refused(lambda query: query.count("\n") > 2
 literals_refused = _query_refused(lambda query: query in {"NaN", "Infinity", "no", "~"})
 variation_selectors_refused = _query_refused(lambda query: "\ufe0f" in query)
 texts_between_slashes_refused = _query_refused(lambda query: len(query) > 2 and query[0] == query[-1] == "/")
+emoji_refused = _query_refused(lambda query: query.strip() != "" and not query.strip("\U0001f527 "))
+mixed_scripts_refused = _query_refused(lambda query: query.startswith("\u0430") and query.endswith("thing"))
+white_space_at_the_beginning_refused = _query_refused(lambda query: query.strip() != "" and query[0].isspace())
 tab_refused = _query_refused(lambda query: "\t" in query.strip())
 
 # As of firewalls and filters in front of a server.
@@ -161,6 +164,7 @@ million_characters_deadly = _query_deadly(lambda query: len(query) >= 1_000_000)
 
 limit_float_refused = _limit_refused(lambda limit: isinstance(limit, float))
 limit_above_maximum_refused = _limit_refused(lambda limit: isinstance(limit, int) and limit > 100)
+limit_seventeen_refused = _limit_refused(lambda limit: limit == 17)
 limit_hundred_refused = _limit_refused(lambda limit: limit == 100)
 limit_beyond_32_bits_refused = _limit_refused(lambda limit: isinstance(limit, int) and limit >= 2**31)
 
