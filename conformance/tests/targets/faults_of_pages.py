@@ -343,23 +343,25 @@ class CursorHalfRead(_Cursors):
         return {**params, "cursor": next(same, cursor)}
 
 
-class _CursorEndsIn(Fault):
+class _CursorEndsIn(EncodedCursors):
     """Appends a mark to cursors, and reads other characters as those of the mark."""
 
     mark = others = ""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        cursor = params.get("cursor")
-        if method != SEARCH or not isinstance(cursor, str):
-            return params
-        spelled = cursor.translate(str.maketrans(self.others, self.mark))
-        return {**params, "cursor": spelled.removesuffix(self.mark) if spelled.endswith(self.mark) else "none"}
+    def encoded(self, genuine: str) -> str:
+        return genuine + self.mark
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        result = member(outcome, "result")
-        if method == SEARCH and "nextCursor" in result:
-            return {"result": {**result, "nextCursor": result["nextCursor"] + self.mark}}
-        return outcome
+    def decoded(self, cursor: str) -> str:
+        spelled = cursor.translate(str.maketrans(self.others, self.mark))
+        return spelled.removesuffix(self.mark) if spelled.endswith(self.mark) else "none"
+
+
+class CursorOfAnyVersionHonored(EncodedCursors):
+    def encoded(self, genuine: str) -> str:
+        return f"v1.{genuine}"
+
+    def decoded(self, cursor: str) -> str:
+        return cursor[3:] if re.match(r"v[1-9]\.", cursor) else "none"
 
 
 class CursorInEitherAlphabetHonored(_CursorEndsIn):

@@ -234,6 +234,8 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
         if "!" <= cursor[0] <= "~":
             yield chr(ord(cursor[0]) + _TO_FULL_WIDTH) + cursor[1:], "with a full-width character"  # alike in NFKC
+    if (version := re.match(r"[vV](\d)\W", cursor)) is not None:
+        yield cursor[:1] + str(int(version[1]) + 1) + cursor[2:], "of another version"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)
     head, last = "".join(parts[:-1]), parts[-1]  # the last part may be a signature
     if head and len(last) > _FEW_CHARACTERS:
