@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import HitMetadata
@@ -24,6 +26,10 @@ from tools_search_client.found import FoundTool
 MANY: Final = 500
 """From how many new tools on they are indexed in a thread, because the event loop would stop for .1 s or more."""
 _CLOSEST: Final = 3
+_LIMITER: Final = RunVar[CapacityLimiter]("_LIMITER")
+"""One for each event loop."""
+
+Result = TypeVar("Result")
 
 
 def known_tools(tools: tuple[FoundTool, ...], ranker: Ranker, before: KnownTools | None) -> KnownTools:
@@ -44,6 +50,17 @@ def known_tools(tools: tuple[FoundTool, ...], ranker: Ranker, before: KnownTools
     if made.is_updatable:  # other indexes may refer to their ranker, which could then never be freed
         _LATEST[ranker] = made
     return made
+
+
+async def in_thread(index: Callable[[], Result]) -> Result:
+    """Return what `index` returns, called in a thread, so that the event loop goes on.
+
+    One thread indexes at a time, so that who waits for an index of the same tools gets that one (`known_tools`).
+    """
+    limiter = _LIMITER.get(None)
+    if limiter is None:
+        _LIMITER.set(limiter := CapacityLimiter(1))
+    return await to_thread.run_sync(index, limiter=limiter)
 
 
 class KnownTools:

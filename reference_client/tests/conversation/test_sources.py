@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.demo.stage import WireMeter
+from tools_search_client.known_tools import MANY
 from tools_search_hosts import HttpTarget, Rule, ServerEntry, StdioTarget, Toolset
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.ranker import FieldedIndex
@@ -925,6 +927,45 @@ async def test_conversations_over_one_source_index_and_count_its_tools_once(monk
         assert reply.loaded == ("one__make_alpha",)
     assert indexed == ["one__make_alpha", "one__make_beta"]
     assert sum('"one__make_beta"' in text for text in counted) == 1
+
+
+def many_tools() -> ListedSource:
+    tools = [Tool(name=f"make_{number}", input_schema={"type": "object"}) for number in range(MANY)]
+    return ListedSource.of({"one": tools}, deferred=["one"])
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_many_tools_are_indexed_once_while_the_event_loop_goes_on(
+    patient_ranker: Any, until: Any, is_restored: bool
+):
+    conversation = Conversation(many_tools(), ToolDiscovery(enabled=True), ranker=patient_ranker)
+    begin = partial(conversation.restore, conversation.save()) if is_restored else conversation.begin_turn
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(begin)
+            await until(patient_ranker.is_at_many.is_set)
+            patient_ranker.goes_on.set()
+        reply = await conversation.take(ToolCall("search_tools", {"query": "make 7"}))
+        await conversation.begin_turn()
+    assert isinstance(reply, Reply)
+    assert reply.loaded[0] == "one__make_7"
+    assert [len(names) for names in patient_ranker.indexed if names] == [MANY]
+
+
+async def test_conversations_that_begin_at_once_index_many_tools_once(monkeypatch: pytest.MonkeyPatch):
+    indexed = list[int]()
+    index = FieldedRanker.__call__
+
+    def noted(ranker: FieldedRanker, tools: Sequence[Tool]) -> FieldedIndex:
+        indexed.append(len(tools))
+        return index(ranker, tools)
+
+    monkeypatch.setattr(FieldedRanker, "__call__", noted)
+    source = many_tools()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(Conversation(source, ToolDiscovery(enabled=True)).begin_turn)
+    assert [number for number in indexed if number] == [MANY]
 
 
 async def test_the_tools_of_an_unchanged_list_are_the_same_objects_for_every_conversation_and_rule(liar: Any):

@@ -226,7 +226,9 @@ class Conversation:
     async def _survey(self, toolset: Toolset) -> None:
         """Update to what the servers offer now."""
         changes = self._source.changes()
-        self._loaded.learn(await self._source.survey(toolset), toolset)
+        catalog = await self._source.survey(toolset)
+        await self._offered.prepare(catalog, toolset)
+        self._loaded.learn(catalog, toolset)
         self._changes = changes
 
     def save(self) -> str:
@@ -267,6 +269,7 @@ class Conversation:
         if self._state.toolset is not None:
             raise LocalError("restore a conversation before its first turn")
         catalog = await self._source.survey(toolset)
+        await self._offered.prepare(catalog, toolset)
         blank = self.save()
         try:
             read.restore(self._state)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -27,7 +28,7 @@ from tools_search_client.errors import Failure, LocalError, RerankingError
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.fanout import in_parallel
 from tools_search_client.found import FoundTool
-from tools_search_client.known_tools import KnownTools, known_tools, spellings
+from tools_search_client.known_tools import MANY, KnownTools, in_thread, known_tools, spellings
 from tools_search_client.reranking import Reranking
 
 Delegate: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
@@ -94,23 +95,23 @@ class OfferedTools:
     """The whole catalog's definitions and tokens; estimated for never-listed servers."""
     _deferred: frozenset[str] = field(default=frozenset(), init=False)
     """The full names of the known tools that must be found by search."""
+    _prepared: KnownTools | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.known = KnownTools((), self.ranker)
+
+    async def prepare(self, catalog: Catalog, toolset: Toolset) -> None:
+        """Index the tools of a catalog, which is learned next, in a thread if there are many."""
+        tools = self._completed(catalog, toolset).tools
+        if len(tools) >= MANY:
+            self._prepared = await in_thread(partial(known_tools, tools, self.ranker, self.known))
 
     def learn(self, catalog: Catalog, toolset: Toolset) -> bool:
         """Update to what is offered now, and return whether anything changed.
 
         A failing server is assumed to offer what it offered before. Tools that models must not see are left out.
         """
-        state, catalog = self.state, catalog.for_model
-        if toolset == state.toolset:
-            before = {offer.name: offer for offer in state.catalog.servers}
-            servers = (
-                offer if offer.failure is None else _as_before(before.get(offer.name, offer), offer)
-                for offer in catalog.servers
-            )
-            catalog = replace(catalog, servers=tuple(servers))
+        state, catalog = self.state, self._completed(catalog, toolset)
         if (catalog, toolset) == (state.catalog, state.toolset):
             return False
         state.catalog, state.toolset = catalog, toolset
@@ -120,6 +121,18 @@ class OfferedTools:
         typical = tokens / number if number else _TYPICAL_TOKENS
         self.listed = (number + unseen, tokens + round(unseen * typical))
         return True
+
+    def _completed(self, catalog: Catalog, toolset: Toolset) -> Catalog:
+        """Return what models may see, with what failing servers offered before."""
+        state, catalog = self.state, catalog.for_model
+        if toolset != state.toolset:
+            return catalog
+        before = {offer.name: offer for offer in state.catalog.servers}
+        servers = (
+            offer if offer.failure is None else _as_before(before.get(offer.name, offer), offer)
+            for offer in catalog.servers
+        )
+        return replace(catalog, servers=tuple(servers))
 
     def eager(self) -> tuple[FoundTool, ...]:
         """Return the tools loaded from the start, in the order of the configuration and of each server.
@@ -135,7 +148,7 @@ class OfferedTools:
     def defer_all_but(self, loaded: Collection[str]) -> None:
         """Defer all tools except those `loaded` from the start."""
         tools = self.state.catalog.tools
-        self.known = known_tools(tools, self.ranker, self.known)
+        self.known, self._prepared = known_tools(tools, self.ranker, self._prepared or self.known), None
         self._deferred = frozenset(tool.name for tool in tools if tool.name not in loaded)
         self.state.answered.clear()
 

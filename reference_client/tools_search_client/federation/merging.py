@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
@@ -30,7 +31,7 @@ from tools_search_hosts import qualified_name
 from tools_search_ranking import UpdatableIndex, never_silent
 
 from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
-from tools_search_client.known_tools import MANY, KnownTools, known_tools
+from tools_search_client.known_tools import MANY, KnownTools, in_thread, known_tools
 from tools_search_client.servers.listing import size_of
 
 _Key: TypeAlias = tuple[Hashable, str]
@@ -230,10 +231,9 @@ class ListedTogether:
             known = self._known
             while is_present() and self._listings.get(server) is not listing:
                 tools = self._tools
-                learned, known = await to_thread.run_sync(self._with, server, listing, tools, known)
-                if (
-                    is_present() and self._tools is tools
-                ):  # else, others have been learned, so that little is left to index
+                learned, known = await in_thread(partial(self._with, server, listing, tools, known))
+                # If others have been learned meanwhile, little is left to index.
+                if is_present() and self._tools is tools:
                     self._listings[server], self._tools, self._known = listing, learned, known
 
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:

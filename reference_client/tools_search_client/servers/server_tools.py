@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from anyio import to_thread
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES, PrimitivesServerSettings
@@ -22,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_client.errors import HostError, InvalidServerResultError, ServerRefusedError, ServerUnavailableError
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.json_values import require_sendable
-from tools_search_client.known_tools import MANY, KnownTools, known_tools
+from tools_search_client.known_tools import MANY, KnownTools, in_thread, known_tools
 from tools_search_client.servers.discovery import Discovery
 from tools_search_client.servers.discovery_options import CompleteDiscoveryOptions, DiscoveryOptions, stated
 from tools_search_client.servers.faults import server_faults
@@ -110,7 +109,7 @@ class ServerTools:
             if self._known is None or self._known[0] is not listing:
                 listed = tuple(FoundTool(tool.name, "", tool) for tool in listing)
                 index = partial(known_tools, listed, self._options.ranker, self._known and self._known[1])
-                self._known = listing, index() if len(listing) < MANY else await to_thread.run_sync(index)
+                self._known = listing, index() if len(listing) < MANY else await in_thread(index)
             return self._known[1]
 
     async def list(self) -> tuple[Tool, ...]:
