@@ -9,6 +9,7 @@ import stat
 import struct
 import sys
 from collections.abc import Generator
+from contextvars import ContextVar
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -26,6 +27,7 @@ from tools_search_client import (
     ConnectionOptions,
     ConsentRefusedError,
     Conversation,
+    DiscoveryOptions,
     Failure,
     FederationOptions,
     FileTokenStore,
@@ -123,6 +125,36 @@ async def test_the_log_has_the_address_at_once_where_no_browser_can_be_opened(
 
 def options(oauth: OAuth) -> ConnectionOptions:
     return ConnectionOptions(auth=oauth, follow_changes=False)
+
+
+@pytest.mark.parametrize("order", [("bob", "ada"), ("ada", "bob")])
+async def test_users_of_one_federation_connect_and_ask_with_their_own_sign_ins(
+    guarded: Guarded, signed_in: OAuth, tmp_path: Path, order: tuple[str, str]
+):
+    user = ContextVar("user", default="nobody")
+    oauths = {"ada": signed_in, "bob": OAuth(FileTokenStore(tmp_path / "bob"))}
+    connection = ConnectionOptions(
+        auth=lambda url: oauths[user.get()](url), discovery=DiscoveryOptions(authorization=user.get)
+    )
+    configuration = Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),))
+    with anyio.fail_after(HANGING):
+        async with open_federation(
+            configuration, FederationOptions(connection=connection, deadline=HANGING)
+        ) as federation:
+
+            async def search(name: str) -> None:
+                user.set(name)
+                answer = await federation.search("create an invoice", limit=1)
+                found = [tool.name for tool in answer.tools]
+                failed = [failure.kind for failure in answer.failed.values()]
+                assert (found, failed) == answers[name]
+
+            answers = {"ada": (["guarded__create_invoice"], list[str]()), "bob": (list[str](), ["unauthorized"])}
+            async with anyio.create_task_group() as searches:  # they wait for the same connection
+                for name in order * 2:
+                    searches.start_soon(search, name)
+            for name in order:
+                await search(name)
 
 
 async def test_a_server_that_nobody_signed_in_to_says_how(guarded: Guarded, store: FileTokenStore):

@@ -283,6 +283,7 @@ class Federation:
             server = SupervisedServer(
                 partial(open_server, entry.target, options, on_change=drop),
                 connect_timeout=_first(entry.start_seconds, self._options.connect_timeout, stated),
+                authorization=self._authorization,
             )
             same = [server.name for server in self.configuration.servers if server.target == entry.target]
         self._identities[entry.name] = self._identities[same[0]] if same else next(self._numbers)

@@ -103,7 +103,8 @@ class ConnectionOptions:
     """The host's name and version, sent to servers; defaults to this library's."""
 
     auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None = None
-    """Authorizes each HTTP request. A function, such as `OAuth`, is called with the server's address.
+    """Authorizes each HTTP request. A function, such as `OAuth`, is called with the server's address: for each
+    connection or, if `DiscoveryOptions.authorization` tells several users apart, for each request.
 
     Not used for a server whose configured `headers` include `Authorization`.
     """
@@ -419,31 +420,36 @@ async def _transport(
                 isolates,
                 connect_seconds=_CONNECT_SECONDS,
                 read_seconds=_READ_SECONDS,
-                auth=_auth(target, options.auth),
+                auth=_auth(target, options),
                 on_refusal=note_refusal,
             ) as streams:
                 yield Wire(options.observer, on_close, exchange).through(streams)
 
 
-def _auth(target: HttpTarget, auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None) -> httpx2.Auth | None:
-    if any(name.lower() == "authorization" for name in target.headers):
+def _auth(target: HttpTarget, options: ConnectionOptions) -> httpx2.Auth | None:
+    auth = options.auth
+    if auth is None or any(name.lower() == "authorization" for name in target.headers):
         return None
-    if auth is not None and not isinstance(auth, httpx2.Auth):
-        with host_faults("`auth`"):
-            auth = auth(target.url)
-    return auth and _HostAuth(auth)
+    if isinstance(auth, httpx2.Auth):
+        return _HostAuth(lambda: auth)
+    choose = partial(auth, target.url)
+    if options.discovery.authorization is not None:
+        return _HostAuth(choose)
+    with host_faults("`auth`"):
+        chosen = choose()
+    return chosen and _HostAuth(lambda: chosen)
 
 
 class _HostAuth(httpx2.Auth):
     """Wraps the host's authorization, so that its exceptions are not attributed to the server."""
 
-    def __init__(self, auth: httpx2.Auth) -> None:
-        self._auth = auth
-        self.requires_request_body = auth.requires_request_body
-        self.requires_response_body = auth.requires_response_body
+    def __init__(self, choose: Callable[[], httpx2.Auth | None]) -> None:
+        self._choose = choose
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        flow = self._auth.async_auth_flow(request)
+        with host_faults("`auth`"):
+            auth = self._choose() or httpx2.Auth()
+            flow = auth.async_auth_flow(request)
         try:
             response = None
             while True:

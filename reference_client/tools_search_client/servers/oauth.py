@@ -210,9 +210,11 @@ class OAuth:
         self.client_metadata_url = client_metadata_url
         self._grants: dict[str, _StoredGrant] = {}
 
-    def __call__(self, url: str, /) -> httpx2.Auth:
+    def __call__(self, url: str, /) -> OAuthClientProvider:
         """Return the authorization for requests to the server at `url`; all its connections share it."""
-        return self._grants.setdefault(url, _StoredGrant(url, self, None))
+        if url not in self._grants:
+            self._grants[url] = _StoredGrant(url, self, None)
+        return self._grants[url]
 
     async def sign_in(
         self,
@@ -261,7 +263,7 @@ class OAuth:
             HostError: The token store raised.
         """
         url = _target(server).url
-        context = self._grants.setdefault(url, _StoredGrant(url, self, None)).context
+        context = self(url).context
         async with context.lock:  # so that no refresh stores them again
             try:
                 was_stored = await self.store.load(url) is not None

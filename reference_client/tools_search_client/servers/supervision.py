@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
@@ -29,6 +30,7 @@ from tools_search_client.errors import (
     ServerError,
     ServerTimeoutError,
     ServerUnavailableError,
+    UnauthorizedError,
     require_seconds,
     require_times,
 )
@@ -61,6 +63,8 @@ class SupervisedServer:
         open_server: Opens a new connection, like the function of that name, given `on_close` and `diagnostics`.
         connect_timeout: Timeout in seconds for an attempt to connect.
         backoff: Pauses between attempts.
+        authorization: Returns a name for the credentials of the current caller, in whose context the server is
+            connected.
     """
 
     def __init__(
@@ -69,14 +73,18 @@ class SupervisedServer:
         *,
         connect_timeout: float = 60.0,
         backoff: Backoff | None = None,
+        authorization: Callable[[], str] = str,
     ) -> None:
         require_seconds("connect_timeout", connect_timeout)
         self._open = open_server
         self._connect_timeout = connect_timeout
         self._backoff = backoff or Backoff()
+        self._authorization = authorization
         self.connected: ServerTools | None = None
         """The tools, if there is currently a connection."""
         self._wanted = anyio.Event()
+        self._wanted_by = ("", copy_context())
+        """The authorization and the context of the caller for whom the server is connected."""
         self._settled = anyio.Event()
         """Set when the attempt that callers wait for has succeeded or failed."""
         self._tidied = anyio.Event()
@@ -106,8 +114,14 @@ class SupervisedServer:
         if self.connected is None:
             if self._failure is not None and monotonic() < self._not_before and instead_of is None:
                 raise self._failure.with_traceback(None)  # else the traceback grows with each caller
-            self._wanted.set()
+            mine = self._authorization()
+            if not self._wanted.is_set():
+                self._wanted_by = mine, copy_context()
+                self._wanted.set()
+            theirs, _ = self._wanted_by
             await self._settled.wait()
+            if isinstance(self._failure, UnauthorizedError) and mine != theirs:  # which only says that of the other one
+                return await self.tools()
         if self.connected is None:
             raise (self._failure or ServerUnavailableError("the connection ended")).with_traceback(None)
         return self.connected
@@ -128,11 +142,8 @@ class SupervisedServer:
     async def _run(self) -> None:
         while True:
             await self._wanted.wait()
-            self._failure = None
-            try:
-                await self._hold()
-            except (ServerError, HostError) as error:
-                self._failure = error
+            async with anyio.create_task_group() as tasks:
+                self._wanted_by[1].run(tasks.start_soon, self._attempt)
             self.connected = None
             self._failures += 1  # the end of a connection counts as one, too
             pause = 0.0 if isinstance(self._failure, RESOLVABLE) else self._backoff.after(self._failures)
@@ -143,6 +154,13 @@ class SupervisedServer:
             waiting.set()
             tidied, self._tidied = self._tidied, anyio.Event()
             tidied.set()
+
+    async def _attempt(self) -> None:
+        self._failure = None
+        try:
+            await self._hold()
+        except (ServerError, HostError) as error:
+            self._failure = error
 
     async def _hold(self) -> None:
         over = anyio.Event()
