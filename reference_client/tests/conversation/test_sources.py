@@ -23,6 +23,7 @@ from tools_search_client import (
     ConnectedServer,
     ConnectionOptions,
     Conversation,
+    DiscoveryOptions,
     Failure,
     Federation,
     FederationOptions,
@@ -39,6 +40,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.demo.stage import WireMeter
+from tools_search_client.federation.fanout import MAX_PARTIAL
 from tools_search_client.known_tools import MANY
 from tools_search_hosts import HttpTarget, Rule, ServerEntry, StdioTarget, Toolset
 from tools_search_ranking import FieldedRanker
@@ -950,6 +952,23 @@ async def test_many_tools_are_indexed_once_while_the_event_loop_goes_on(
     assert isinstance(reply, Reply)
     assert reply.loaded[0] == "one__make_7"
     assert [len(names) for names in patient_ranker.indexed if names] == [MANY]
+
+
+@pytest.mark.parametrize("is_conversation", [False, True])
+async def test_of_a_list_that_broke_off_no_more_is_indexed_than_takes_a_second(
+    liar: Any, patient_ranker: Any, is_conversation: bool
+):
+    server = liar("list-breaks", place="nowhere", more=MAX_PARTIAL)
+    options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=patient_ranker)))
+    patient_ranker.goes_on.set()
+    with anyio.fail_after(60):
+        async with open_federation(Configuration((ServerEntry("long", server.target),)), options) as federation:
+            if is_conversation:
+                failed = (await Conversation(federation).begin_turn()).failed
+            else:
+                failed = (await federation.search("alpha", deadline=30)).failed
+    assert failed["long"].listed == MAX_PARTIAL + 5
+    assert max(map(len, patient_ranker.indexed)) == MAX_PARTIAL
 
 
 async def test_conversations_that_begin_at_once_index_many_tools_once(monkeypatch: pytest.MonkeyPatch):

@@ -541,25 +541,27 @@ async def test_a_tool_found_over_http_is_called_with_its_parameters_in_headers_a
     assert len(list(meter.exchanges("tools/call"))) == 1
 
 
-async def test_an_answer_that_breaks_the_ranking_loses_only_its_own_server(liar: Any):
+@pytest.mark.parametrize(("fault", "kind"), [("none", "invalid-result"), ("list-breaks", "refused")])
+async def test_an_answer_that_breaks_the_ranking_loses_only_its_own_server(liar: Any, fault: str, kind: str):
     class Brittle:
         def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
             raise ArithmeticError("cannot count")
 
     options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=Brittle())))
-    servers = configured(listed=liar(place="nowhere").target, searched=liar().target)
+    servers = configured(listed=liar(fault, place="nowhere").target, searched=liar().target)
     with anyio.fail_after(40):
         async with open_federation(servers, options) as federation:
             answer = await federation.search("alpha", limit=1)
-    assert failures(answer) == {"listed": "invalid-result"}
+    assert failures(answer) == {"listed": kind}
     assert [tool.name for tool in answer.tools] == ["searched__make_alpha"]
 
 
+@pytest.mark.parametrize("fault", ["none", "list-breaks"])
 async def test_a_server_that_is_removed_while_its_long_listing_is_indexed_is_forgotten(
-    liar: Any, patient_ranker: Any, until: Until
+    liar: Any, patient_ranker: Any, until: Until, fault: str
 ):
     options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=patient_ranker)))
-    servers = configured(many=liar(place="nowhere", more=MANY).target, few=liar(place="nowhere").target)
+    servers = configured(many=liar(fault, place="nowhere", more=MANY).target, few=liar(place="nowhere").target)
     with anyio.fail_after(40):
         async with open_federation(servers, options) as federation:
             async with anyio.create_task_group() as searches:
@@ -574,9 +576,12 @@ async def test_a_server_that_is_removed_while_its_long_listing_is_indexed_is_for
     assert not [name for name in patient_ranker.indexed[-1] if name.startswith("many__")]
 
 
-async def test_a_long_listing_is_indexed_while_others_are_searched(liar: Any, patient_ranker: Any, until: Until):
+@pytest.mark.parametrize(("fault", "failed"), [("none", {}), ("list-breaks", {"many": "refused"})])
+async def test_a_long_listing_is_indexed_while_others_are_searched(
+    liar: Any, patient_ranker: Any, until: Until, fault: str, failed: dict[str, str]
+):
     options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=patient_ranker)))
-    servers = configured(many=liar(place="nowhere", more=MANY).target, few=liar(place="nowhere").target)
+    servers = configured(many=liar(fault, place="nowhere", more=MANY).target, few=liar(place="nowhere").target)
     answers: list[FederatedSearch] = []
     with anyio.fail_after(40):
         async with open_federation(servers, options) as federation:
@@ -589,7 +594,7 @@ async def test_a_long_listing_is_indexed_while_others_are_searched(liar: Any, pa
                 await until(patient_ranker.is_at_many.is_set)
                 answers.append(await federation.search("alpha", servers=["few"]))
                 patient_ranker.goes_on.set()
-    assert [failures(answer) for answer in answers] == [{}, {}]
+    assert [failures(answer) for answer in answers] == [{}, failed]
     assert [answer.tools[0].name for answer in answers] == ["few__make_alpha", "many__make_7"]
 
 

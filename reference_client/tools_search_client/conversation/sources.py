@@ -23,7 +23,7 @@ from tools_search_client.errors import (
     require_kinds,
 )
 from tools_search_client.federation.configuration import ToolDiscovery
-from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
+from tools_search_client.federation.fanout import MAX_PARTIAL, Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import Federation
 from tools_search_client.federation.merging import listed_among_servers, named_among_servers
 from tools_search_client.found import Found, FoundTool
@@ -153,7 +153,10 @@ class FederationSource:
             return None if rules[name].excludes else "tools/search"
 
         question = Question(
-            ask, subject=lambda name: ("survey", self.discovery, rules[name]), method=method, partly=shown
+            ask,
+            subject=lambda name: ("survey", self.discovery, rules[name]),
+            method=method,
+            partly=lambda name, listed: shown(name, listed[:MAX_PARTIAL]),
         )
         present = self._present(rules)
         surveyed = {name: self.federation.supervised[name] for name in present}

@@ -54,6 +54,9 @@ _SLOW_START_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 60.0
 """How long a late answer is kept in case the same request is made again."""
 
+MAX_PARTIAL: Final = 10_000
+"""The most to rank of a list that broke off, because its caller's deadline may be over."""
+
 _MAX_KEPT: Final = 4
 """Maximum late answers to keep per server, since each can have the size of two messages."""
 

@@ -10,6 +10,7 @@ small answer.
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, fields, replace
@@ -61,7 +62,7 @@ from tools_search_client.errors import (
     require_times,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
-from tools_search_client.federation.fanout import Answer, Fanout, Method, Question, ask_connected
+from tools_search_client.federation.fanout import MAX_PARTIAL, Answer, Fanout, Method, Question, ask_connected
 from tools_search_client.federation.merging import (
     ItemsListedTogether,
     ListedTogether,
@@ -89,6 +90,8 @@ from tools_search_client.servers.discovery_options import DiscoveryOptions, Serv
 from tools_search_client.servers.host_connection import ConnectedServer, HostConnection
 from tools_search_client.servers.server_tools import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
+
+_logger = logging.getLogger(__name__)
 
 _DEADLINE: Final = 10.0
 
@@ -587,19 +590,18 @@ class Federation:
                 await together.learn_in_thread(server, answered.items, lambda: server in self.supervised)
             return answered
 
-        def partly(server: str, items: tuple[Any, ...]) -> Answered:
-            together.learn(server, items)
-            return Answered("list", items)
-
         question = Question(
             ask,
-            partly=partly,
+            partly=lambda _, items: Answered("list", items[:MAX_PARTIAL]),
             primitive=primitive,
             subject=lambda _: (primitive.method, query, limit),
             method=partial(_finding_method, primitive=primitive),
             ends_early=True,
         )
-        answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
+        asked = {name: self.supervised[name] for name in self._among(servers)}
+        answers = await self._fanout.ask(question, list(asked), deadline=self._within(deadline))
+        answers = [await self._learned(answer, together) for answer in answers]
+        answers = [answer for answer in answers if self.supervised.get(answer.server) is asked[answer.server]]
         answered = {answer.server: answer.value for answer in answers if answer.value}
         # Read before the next wait, in which a server can be removed.
         identities = {server: self._identities[server] for server in answered}
@@ -627,6 +629,19 @@ class Federation:
         if primitive is TOOLS:
             self._remember(merged, answers)
         return FederatedItems(tuple(merged), servers=tuple(reports))
+
+    async def _learned(
+        self, answer: Answer[Answered], together: ListedTogether | ItemsListedTogether
+    ) -> Answer[Answered]:
+        """Index what a server listed before a later page failed, which is lost if the ranker rejects it."""
+        if answer.value is None or answer.error is None:
+            return answer
+        try:
+            await together.learn_in_thread(answer.server, answer.value.items, lambda: answer.server in self.supervised)
+        except Exception:
+            _logger.exception("what %r listed cannot be ranked", answer.server)
+            return replace(answer, value=None)
+        return answer
 
     async def _offers(self, primitive: Primitive[Any], deadline: float | None) -> FederatedOffers[Any]:
         question = Question(

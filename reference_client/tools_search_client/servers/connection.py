@@ -104,7 +104,7 @@ class ConnectionOptions:
 
     auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None = None
     """Authorizes each HTTP request. A function, such as `OAuth`, is called with the server's address: for each
-    connection or, if `DiscoveryOptions.authorization` tells several users apart, for each request.
+    connection or, if `DiscoveryOptions.authorization` distinguishes users, for each request.
 
     Not used for a server whose configured `headers` include `Authorization`.
     """
