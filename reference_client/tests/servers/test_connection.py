@@ -52,6 +52,7 @@ from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import FederationOptions, open_federation
 from tools_search_client.servers import connection
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes, open_server
+from tools_search_client.servers.diagnostics import kept_diagnostics
 from tools_search_client.servers.discovery_options import DiscoveryOptions
 from tools_search_client.servers.faults import as_server_error
 from tools_search_client.servers.server_tools import ServerTools
@@ -293,7 +294,7 @@ async def test_a_request_whose_connection_the_server_closes_says_so_is_sent_once
         async with behind_an_impatient_proxy(plain_server, ConnectionOptions(follow_changes=False)) as (proxy, tools):
             await tools.call("add_numbers", sum_of)
             sent, proxy.closes_on_reuse = proxy.requests, True
-            with pytest.raises(ServerUnavailableError, match="the connection ended: "):
+            with pytest.raises(ServerUnavailableError, match="the connection ended before it answered"):
                 await tools.call("add_numbers", sum_of)
             assert proxy.requests == sent + 1  # nobody knows whether it was carried out
             assert (await tools.call("add_numbers", sum_of)).structured_content == {"result": 3}
@@ -703,8 +704,10 @@ async def searched(target: StdioTarget | HttpTarget) -> None:
 @pytest.mark.parametrize(
     ("way", "era", "breaks", "said"),
     [
-        *product(["events"], ["modern", "legacy"], ["breaks", "vanishes"], ["^the connection ended: "]),
-        ("old-sse", "legacy", "vanishes", "^the connection ended: "),
+        *product(
+            ["events"], ["modern", "legacy"], ["breaks", "vanishes"], ["^the connection ended before it answered$"]
+        ),
+        ("old-sse", "legacy", "vanishes", "before it answered$"),
         ("old-sse", "legacy", "refuses", "HTTP 500"),
     ],
 )
@@ -726,6 +729,22 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
                     await tools.call("say", {breaks: "500", "waits": ""})
                 results.append(await tools.call("say", {"releases": ""}))
     assert len(results) == 2
+
+
+@pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("old-sse", "legacy")])
+async def test_that_a_request_broke_off_is_quoted_until_another_is_answered(hostile: Any, way: str, era: str):
+    with anyio.fail_after(60), kept_diagnostics() as diagnostics:
+        async with (
+            open_server(await hostile(way, "good", era), diagnostics=diagnostics) as tools,
+            anyio.create_task_group() as calls,
+        ):
+            await tools.list()
+            calls.start_soon(tools.call, "say", {"holds": ""})
+            with pytest.raises(ServerUnavailableError):
+                await tools.call("say", {"vanishes": "", "waits": ""})
+            assert diagnostics.quotation().startswith("; it last said: a request broke off")
+            await tools.call("say", {"releases": ""})
+            assert diagnostics.quotation() == ""
 
 
 async def test_a_server_on_the_old_transport_is_found_where_none_is_stated(hostile: Any):

@@ -27,6 +27,7 @@ from mcp_types import (
     ErrorData,
     Implementation,
     JSONRPCError,
+    JSONRPCResponse,
     LoggingLevel,
     PromptListChangedNotification,
     ResourceListChangedNotification,
@@ -400,13 +401,10 @@ async def _transport(
                 explain=_asks_for_authorization,
             )
 
-            def exchange(item: SessionMessage) -> SessionMessage:
-                """Return the message; a server that has forgotten the session will answer nothing more."""
-                message = item.message
-                if is_open() and isinstance(message, JSONRPCError) and session_lost(message.error):
+            def lose_session() -> None:
+                if is_open():
                     ended.set(SESSION_LOST)
                     on_close()  # so that the next caller gets a new connection
-                return item
 
             def note_refusal(response: httpx2.Response) -> None:
                 # A refused greeting is reported itself, and so is a request for authorization.
@@ -423,7 +421,17 @@ async def _transport(
                 auth=_auth(target, options),
                 on_refusal=note_refusal,
             ) as streams:
-                yield Wire(options.observer, on_close, exchange).through(streams)
+                yield Wire(options.observer, on_close, partial(_exchanged, diagnostics, lose_session)).through(streams)
+
+
+def _exchanged(diagnostics: Diagnostics, lose_session: Callable[[], None], item: SessionMessage) -> SessionMessage:
+    """Return a received message, after noting what it says about the connection."""
+    message = item.message
+    if isinstance(message, JSONRPCResponse):
+        diagnostics.forget()  # that earlier requests broke off
+    elif isinstance(message, JSONRPCError) and session_lost(message.error):
+        lose_session()  # the server will answer nothing more
+    return item
 
 
 def _auth(target: HttpTarget, options: ConnectionOptions) -> httpx2.Auth | None:

@@ -49,6 +49,13 @@ class Diagnostics:
         self.file.write(f"{text}\n")
         self.file.flush()
 
+    def forget(self) -> None:
+        """Drop the lines so far, because they no longer explain what fails next."""
+        with self._lock:
+            if self._is_open:
+                self._read()
+            self._tail = b""
+
     def note_stray(self, line: str) -> None:
         """Keep the first line on standard output that is not a message, because no message might ever follow."""
         if not self._has_stray:

@@ -121,8 +121,8 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
             return error.data
         case MCPError() if session_lost(error):
             return SessionLostError(f"the connection ended: {ended or error.message}")
-        case MCPError() if connection_ended(error):
-            return ServerUnavailableError(f"the connection ended: {ended or error.message}")
+        case MCPError() if connection_ended(error):  # the SDK's own words say no more than that
+            return ServerUnavailableError(f"the connection ended{f': {ended}' if ended else ' before it answered'}")
         case MCPError() if malformed(error):
             return InvalidServerResultError(error.message)
         case MCPError() if (wait := retry_after(error)) is not None:
