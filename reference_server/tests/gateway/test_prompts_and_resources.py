@@ -180,6 +180,29 @@ async def test_the_first_request_waits_for_servers_that_are_still_starting(gatew
 
 
 @both_eras
+async def test_completions_of_a_template_wait_for_a_lazy_server_that_has_not_started_yet(
+    gateway: Any, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    template = ResourceTemplateReference(type="ref/resource", uri="gateway://new/note://new/{topic}")
+    with anyio.fail_after(60):
+        async with gateway(mode, start_deadline=0, new={**library("modern", "new"), "lazy": True}) as client:
+            completed = await client.complete(template, {"name": "topic", "value": "x"})
+    assert completed.completion.values[0] == "note://new/{topic}:x"
+
+
+@both_eras
+async def test_completions_of_a_template_whose_server_was_never_reached_fail_as_reading_does(
+    gateway: Any, raw: Any, mode: str
+) -> None:
+    template = ResourceTemplateReference(type="ref/resource", uri="gateway://broken/note://{topic}")
+    with anyio.fail_after(60):
+        async with gateway(mode, broken=raw("crashing")) as client:
+            with pytest.raises(MCPError, match="'broken' is down since"):
+                await client.complete(template, {"name": "topic", "value": "x"})
+
+
+@both_eras
 async def test_a_gateway_declares_no_more_than_its_servers_do(
     gateway: Any, raw: Any, two: Any, mode: str, tmp_path: Path
 ) -> None:

@@ -88,7 +88,8 @@ async def _complete(views: Views, ctx: Ctx, params: CompleteRequestParams) -> Ha
     else:
         seen, own = await owner_of(view, params.ref.uri, ctx.protocol_version)
         upstream, ref = seen.upstream, {"type": "ref/resource", "uri": own}
-    if "completions" not in upstream.greeting.features:
+    offered = upstream.greeting.capabilities
+    if offered is not None and offered.completions is None:  # `None` until the server has been reached
         return {"resultType": COMPLETE, "completion": {"values": []}}
     return await relay(upstream, ctx, {"ref": ref})
 
