@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -23,13 +24,15 @@ from mcp_ext_search_primitives.client import (
 from mcp_ext_search_primitives.index import PrimitiveIndex
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, read_pages
 from mcp_ext_tools_search.types import Primitive
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Resource
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.defaults import Searched
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway import item_search
 from tools_search_server.gateway.gateway import GatewayOptions
-from tools_search_server.programs.gateway import gateway_program
+from tools_search_server.gateway.search import GatewaySearch
+from tools_search_server.gateway.server import Endpoint
+from tools_search_server.programs.gateway import configured_gateway, gateway_program
 from tools_search_server.upstreams import listing, resource_texts
 from tools_search_server.upstreams.lazy import Laziness
 
@@ -521,6 +524,27 @@ async def test_a_list_that_is_read_again_and_says_the_same_is_not_indexed_again(
                 await search_prompts(client, "complaint")
     assert len(made) == before
     assert len(asked("handbook", "resources/list")) > 3
+
+
+async def test_nothing_is_kept_of_the_lists_of_a_server_that_the_configuration_no_longer_has(
+    archive: Any, configuration: Any
+) -> None:
+    file = configuration(handbook=archive("handbook", HANDBOOK), notes=archive("notes", NOTES))
+    gateway, _ = configured_gateway(file, Limits(), GatewayOptions(20, 20, searched=frozenset({"resources"})))
+    server = Endpoint(GatewaySearch(gateway, Limits())).server()
+
+    def kept() -> set[str]:
+        resources = (item for item in gc.get_objects() if isinstance(item, Resource))
+        return {item.name for item in resources if item.uri in ("docs://travel.md", "note:1")}
+
+    with anyio.fail_after(60):
+        async with gateway.running(), Client(server, extensions=[TOOLS_SEARCH]) as client:
+            assert len((await search_resources(client, "travel first")).resources) == 2
+            assert kept() == {"travel.md", "first"}
+            gateway.reconfigure([upstream.entry for upstream in gateway.upstreams[:1]], gateway.metadata)
+            while kept() != {"travel.md"}:  # until the stopped server is forgotten too
+                assert len((await search_resources(client, "travel first")).resources) == 1
+                gc.collect()
 
 
 @EVERY_ERA

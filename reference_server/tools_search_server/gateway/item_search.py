@@ -161,7 +161,10 @@ class ItemSearch:
             parts.append(await self._items_of(seen, entries, version))
             names.append(seen.name)
         key = (version, *names)
+        configured = {upstream.name for upstream in self._gateway.upstreams}
+        self._of_server = {key: items for key, items in self._of_server.items() if key[0] in configured}
         async with self._making:  # concurrent searches wait instead of building the same catalog
+            self._catalogs = {key: kept for key, kept in self._catalogs.items() if configured.issuperset(key[1:])}
             kept = self._catalogs.pop(key, None)  # and back, as the most recently used one
             if kept is None or any(part is not other for part, other in zip(kept.parts, parts, strict=True)):
                 # Whatever catalog was used last probably has most of these texts.
