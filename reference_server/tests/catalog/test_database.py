@@ -52,7 +52,13 @@ from tools_search_ranking.extras import MissingExtraError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
-from tools_search_ranking.postgres import ToolEntry, import_catalog, migrate, update_catalog  # noqa: E402
+from tools_search_ranking.postgres import (  # noqa: E402
+    PostgresPool,
+    ToolEntry,
+    import_catalog,
+    migrate,
+    update_catalog,
+)
 from tools_search_ranking.postgres import index as postgres_index  # noqa: E402
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 from tools_search_ranking.postgres.schema import OPTIONS  # noqa: E402
@@ -134,13 +140,14 @@ def database() -> Generator[Database]:
 
 
 class Way:
-    """A way to the database that a test may block: connections stay open, and nothing passes."""
+    """A way to the database that a test may block: connections stay open, and nothing that is held passes."""
 
     def __init__(self, database: Database) -> None:
         [folder] = parse_qs(urlsplit(database.address).query)["host"]
         self._socket = f"{folder}/.s.PGSQL.5432"
         self._is_open = anyio.Event()
         self._is_open.set()
+        self._held = b""
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[str]:
@@ -154,8 +161,9 @@ class Way:
             yield f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable&gssencmode=disable"
             tasks.cancel_scope.cancel()
 
-    def block(self) -> None:
-        self._is_open = anyio.Event()
+    def block(self, held: bytes = b"") -> None:
+        """Hold everything, or the pieces that contain `held`."""
+        self._is_open, self._held = anyio.Event(), held
 
     def unblock(self) -> None:
         self._is_open.set()
@@ -168,7 +176,8 @@ class Way:
     async def _copy(self, source: SocketStream, target: SocketStream) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for piece in source:
-                await self._is_open.wait()
+                if self._held in piece:
+                    await self._is_open.wait()
                 await target.send(piece)
             await target.send_eof()
 
@@ -686,11 +695,59 @@ async def test_while_a_shared_index_cannot_be_reached_searches_fail_at_once_and_
             async with anyio.create_task_group() as tasks:
                 for _ in range(40):
                     tasks.start_soon(search)
-            await search()
+            while waits[-1] == 500:  # each search that tries the database takes a second, and is told this again
+                await search()
             assert not (await client.session.call_tool("kitchen__plain", {})).is_error
             way.unblock()
-    assert len(waits) == 41
     assert all(100 < seconds <= 500 for seconds in waits)
+
+
+@pytest.mark.anyio
+async def test_a_search_that_the_database_does_not_answer_stops_no_others_if_it_answers_them(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_index, "_REST_SECONDS", 500)
+    monkeypatch.setattr(postgres_index, "_ANSWER_SECONDS", 1)
+    way, waits = Way(database), list[float | None]()
+
+    async def search() -> None:
+        with pytest.raises(MCPError, match="cannot be searched at the moment") as refused:
+            await search_tools(client, "stalled")
+        waits.append(retry_after(refused.value))
+
+    with anyio.fail_after(SECONDS):
+        async with (
+            way.opened() as address,
+            sharing(database.address, address, "partly", tmp_path, raw("growing", tmp_path)) as client,
+        ):
+            await search_tools(client, "plain")
+            way.block(b"stall")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(search)
+                while not waits:
+                    await search_tools(client, "plain")
+            assert [tool.name for tool in (await search_tools(client, "plain")).tools] == ["kitchen__plain"]
+            way.unblock()
+    assert waits == [1]
+
+
+@pytest.mark.anyio
+async def test_a_search_that_finds_nothing_in_an_unchanged_index_is_made_once(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = list[str]()
+
+    class Counted(PostgresPool):
+        async def search(self, catalog: str, query: str, **options: Any) -> Any:
+            searched.append(query)
+            return await super().search(catalog, query, **options)
+
+    monkeypatch.setattr(shared_index, "PostgresPool", Counted)
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "none", tmp_path, raw("growing", tmp_path)) as client:
+            assert (await search_tools(client, "plain")).tools
+            assert not (await search_tools(client, "zeppelin")).tools
+    assert searched == ["plain", "zeppelin"]
 
 
 @pytest.mark.anyio
