@@ -39,7 +39,7 @@ from tools_search_hosts.formats import in_common_form, projects_with_servers, re
 from tools_search_hosts.json_values import as_object, is_object
 from tools_search_hosts.locations import real_path
 from tools_search_hosts.targets import EraChoice, HttpTarget, HttpTransport, ServerEntry, StdioTarget, UnusableTarget
-from tools_search_hosts.validation import validation_problem
+from tools_search_hosts.validation import name_problem, validation_problem
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
@@ -316,8 +316,8 @@ def _servers(members: Mapping[str, Any], variables: Variables, problems: list[st
         return []
     servers: list[ServerEntry] = []
     for name, entry in stated.items():
-        if not name.strip():
-            problems.append("a server has an empty name")
+        if problem := name_problem(name):
+            problems.append(f"a server has {problem}")
         elif not is_object(entry):
             servers.append(ServerEntry(name, UnusableTarget(("must be an object",))))
         else:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
 from pydantic_core import ErrorDetails
 
 from tools_search_hosts.toolsets import closest
+
+
+def name_problem(name: str) -> str:
+    """Return what is wrong with a name in a configuration; empty if nothing is."""
+    if not name.strip():
+        return "an empty name"
+    # No message can carry it.
+    return "a name with half of a surrogate pair" if re.search("[\ud800-\udfff]", name) else ""
 
 
 def validation_problem(error: ErrorDetails, *place: str, known: Collection[str] = ()) -> str:

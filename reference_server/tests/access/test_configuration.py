@@ -213,6 +213,7 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         ({"principals": {}}, None, "`principals` must name at least one"),
         ({"principals": {"a": "tsk_x"}}, None, "`principals.a` must be an object"),
         ({"principals": {"": {}}}, None, "empty name"),
+        ({"principals": {"\udc00": {}}}, None, "`principals` has an entry with a name with half of a surrogate pair"),
         ({"principals": {"a": {"token": "tsk_x"}}}, None, "`principals.a.token`: this is not a token hash: make one"),
         ({"principals": {"a": {"tolset": "r"}}}, None, "`principals.a.tolset` means nothing here; the closest is"),
         (

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from tools_search_hosts import ConfigurationError, HostFile
 from tools_search_hosts.json_values import is_object
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest, read_rules
-from tools_search_hosts.validation import validation_problem
+from tools_search_hosts.validation import name_problem, validation_problem
 
 from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, is_token_hash
 
@@ -148,6 +148,5 @@ def _by_name(member: str, stated: Any, problems: list[str]) -> dict[str, Any]:
     if not is_object(stated):
         problems.append(f"`{member}` must be an object from names to {member}")
         return {}
-    if not all(map(str.strip, stated)):
-        problems.append(f"`{member}` has an entry with an empty name")
+    problems += [f"`{member}` has an entry with {problem}" for name in stated if (problem := name_problem(name))]
     return stated

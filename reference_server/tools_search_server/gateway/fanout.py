@@ -65,4 +65,4 @@ async def ask_all(
 
 
 def _mark(server: str) -> str:
-    return hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK_CHARS]
+    return hashlib.sha256(server.encode()).hexdigest()[:_MARK_CHARS]

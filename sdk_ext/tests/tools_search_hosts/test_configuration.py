@@ -281,6 +281,14 @@ def test_a_file_as_an_editor_writes_it_is_read_and_what_is_only_the_editors_is_p
     )
 
 
+@pytest.mark.parametrize(("name", "problem"), [(" ", "an empty name"), ("\ud800", "half of a surrogate pair")])
+def test_a_file_with_a_server_whose_name_no_message_can_carry_is_refused(name: str, problem: str, tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"good": {"command": "x"}, name: {"command": "y"}}}))
+    with pytest.raises(ConfigurationError, match=problem):
+        load_host_file(path)
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_file_is_said_to_be_empty(text: str, tmp_path: Path):
     path = tmp_path / "mcp.json"
