@@ -67,6 +67,7 @@ from tools_search_server.base.limits import Limits  # noqa: E402
 from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
 from tools_search_server.gateway import shared_index  # noqa: E402
 from tools_search_server.gateway.gateway import GatewayOptions  # noqa: E402
+from tools_search_server.gateway.index_contents import CHANGES  # noqa: E402
 from tools_search_server.programs.cli import command  # noqa: E402
 from tools_search_server.programs.database import checked_index  # noqa: E402
 from tools_search_server.programs.gateway import gateway_program  # noqa: E402
@@ -1121,6 +1122,41 @@ async def test_of_replicas_that_see_a_change_at_once_one_writes_it_and_all_find_
                     tasks.start_soon(search, client)
             assert connection.execute(revision).fetchone() == (1 + number,)
     assert found == [{"kitchen__plain"}] * 3 + [{"kitchen__plain", "kitchen__fresh"}] * 3
+
+
+@pytest.mark.anyio
+async def test_a_replica_reads_only_what_another_one_has_added_to_the_index(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[int]()
+
+    class Counted(PostgresPool):
+        async def rows(self, statement: Any, values: Any = ()) -> list[Any]:
+            rows = await super().rows(statement, values)
+            if statement is CHANGES:
+                read.append(len(rows))
+            return rows
+
+    def started() -> AbstractAsyncContextManager[Client]:
+        return sharing(database.address, database.address, "read", tmp_path, raw("growing", tmp_path))
+
+    async def found(client: Client) -> set[str]:
+        return {tool.name for tool in (await settled(client, "plain tool")).tools}
+
+    with anyio.fail_after(SECONDS):
+        async with started() as first:
+            await grow(first, "fresh")
+            await grow(first, "other")
+            assert len(await found(first)) == 3
+            monkeypatch.setattr(shared_index, "PostgresPool", Counted)
+            async with started() as second:
+                assert len(await found(second)) == max(read) == 3
+                read.clear()
+                await grow(first, "last")
+                assert len(await found(first)) == 4
+                await grow(second, "", listed="kitchen__last")
+                assert len(await found(second)) == 4
+    assert max(read) == 1
 
 
 @pytest.mark.anyio

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mcp_ext_tools_search.server.listing import wire_form
@@ -61,11 +61,10 @@ class Contents:
 
     def after(self, rows: Sequence[tuple[Any, ...]]) -> Contents | None:
         """Return the contents after the changes in `rows`. `None` if the rows do not show which tools were removed."""
-        if not rows or rows[0][1] is None:
-            return Contents(self.catalog, rows[0][0] if rows else None)
+        if not rows:
+            return Contents(self.catalog)
         revision, generation, count = rows[0][:3]
-        is_earlier = self.revision is not None and revision < self.revision
-        if is_earlier and generation == self.generation:
+        if self.revision is not None and revision < self.revision:  # as after a restored backup
             return None
         tools, last = (dict(self.tools), self.last) if generation == self.generation else ({}, 0)
         for *_, number, name, digest, groups in rows:
@@ -74,11 +73,6 @@ class Contents:
                 last = max(last, number)
         # A replaced tool has a new id. If there are still too many, others were removed.
         return Contents(self.catalog, revision, generation, last, tools) if len(tools) == count else None
-
-    def without(self, names: Iterable[str]) -> Contents:
-        """Return the contents without these tools."""
-        gone = set(names)
-        return replace(self, tools={name: stored for name, stored in self.tools.items() if name not in gone})
 
 
 class Partition:

@@ -399,7 +399,7 @@ class SharedIndex:
                     text = "the index had tools of servers that this gateway does not have: %s. %s"
                     advice = "Gateways with different configurations need different values of --catalog-name."
                     logger.warning(text, ", ".join(map(repr, sorted(foreign))), advice)
-            return read(contents.without(gone))
+            return read(contents)
 
     def _parts_of(self, view: View, partition: Partition) -> Sequence[str]:
         """Return the parts of servers that make up a view."""
