@@ -94,6 +94,32 @@ async def test_a_servers_own_uri_is_understood_where_it_can_be_of_one_server_onl
 
 
 @both_eras
+@pytest.mark.parametrize("is_legacy", [False, True])
+async def test_only_an_error_about_the_uri_itself_becomes_that_of_an_unknown_resource(
+    gateway: Any, mode: str, is_legacy: bool, tmp_path: Path
+) -> None:
+    advice = ". Use the URI of a listed resource, or of a listed template with its {variables} replaced"
+    faults = {
+        "a:gone": {"code": -32602, "message": "It is gone", "data": {"uri": "a:gone", "more": 1}},
+        "a:legacy": {"code": -32002, "message": "It is gone" + advice},  # as another gateway says
+        "a:refused": {"code": -32602, "message": "It is refused", "data": {"uri": "a:other"}},
+        "a:broken": {"code": -32603, "message": "It is broken", "data": {"uri": "a:broken"}},
+    }
+    spec = {"legacy": is_legacy, "faults": {uri: {"error": error} for uri, error in faults.items()}}
+    (tmp_path / "shelf.json").write_text(json.dumps(spec))
+    with anyio.fail_after(60):
+        async with gateway(mode, shelf=server_entry("archive.py", tmp_path / "shelf.json")) as client:
+            errors = [await refusal(client, f"gateway://shelf/{uri}") for uri in faults]
+    unknown = -32602 if mode == "auto" else -32002
+    assert [(error.code, error.message, error.data) for error in errors] == [
+        (unknown, "It is gone" + advice, {"uri": "gateway://shelf/a:gone", "more": 1}),
+        (unknown, "It is gone" + advice, None),
+        (-32602, "It is refused", {"uri": "a:other"}),
+        (-32603, "It is broken", {"uri": "gateway://shelf/a:broken"}),
+    ]
+
+
+@both_eras
 async def test_what_a_result_links_to_can_be_read_by_its_link(gateway: Any, two: Any, mode: str) -> None:
     with anyio.fail_after(60):
         async with gateway(mode, **two) as client:
