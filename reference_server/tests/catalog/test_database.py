@@ -39,6 +39,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_pages, retry_after, search_tools, server_settings
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import Floor
+from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -613,25 +614,28 @@ async def test_a_shared_index_is_searched_by_meaning_once_all_its_tools_have_vec
 async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_see(
     database: Database, servers: Any, raw: Any, tmp_path: Path
 ) -> None:
-    written(tmp_path / "tools.json", {"tools": TEAS})
+    written(tmp_path / "tools.json", {"tools": [*TEAS, OLD_SCHEMA]})
     entry = raw("stated", tmp_path)
     config = {
         "mcpServers": {"kitchen": entry, "bar": entry},
-        "toolsets": {"few": {"kitchen": ["brew_mint", "brew_green"]}},
+        "toolsets": {"few": {"kitchen": ["brew_mint", "brew_green", "count"]}},
     }
-    file = written(tmp_path / "mcp.json", config)
-    shared = ("--config", file, "--index", database.address, "--catalog-name", "gateway")
-    urls = [
-        servers.start_http(*options, env=KEY) for options in (shared, (*shared, "--toolset", "few"), ("--config", file))
-    ]
-    found: list[list[str]] = []
+    own = ("--config", written(tmp_path / "mcp.json", config))
+    shared = (*own, "--index", database.address, "--catalog-name", "gateway")
+    few = ("--toolset", "few")
+    urls = [servers.start_http(*options, env=KEY) for options in (own, shared, (*own, *few), (*shared, *few))]
+
+    async def found(url: str, mode: str, query: str) -> list[tuple[str, Any]]:
+        async with Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+            pages = [page.tools async for page in iter_pages(client, query)]
+            return [(tool.name, (tool.meta or {})[EXTENSION_ID]) for tools in pages for tool in tools]
+
     with anyio.fail_after(SECONDS):
-        for url in (*urls, urls[0]):
-            async with Client(url, extensions=[TOOLS_SEARCH]) as client:
-                found.append([tool.name async for page in iter_pages(client, "brew mint tea") for tool in page.tools])
-    assert found[0] == found[2] == found[3]
-    assert len(found[0]) == 10
-    assert found[1] == ["kitchen__brew_mint", "kitchen__brew_green"]
+        for mode, query in itertools.product(("auto", "legacy"), ("brew mint tea", "counts mint")):
+            answers = [await found(url, mode, query) for url in (*urls, urls[1])]
+            assert answers[0] == answers[1] == answers[4]
+            assert answers[2] == answers[3]
+            assert 0 < len(answers[3]) < len(answers[1])
 
 
 @asynccontextmanager
