@@ -85,12 +85,25 @@ async def test_a_servers_own_uri_is_understood_where_it_can_be_of_one_server_onl
     assert listed == ("memo:old:2", "memo:old:2 of old")
     assert templated == ("note://new/x", "note://new/x of new")
     assert "gateway://new/file:///shared.txt, gateway://old%20one/file:///shared.txt" in ambiguous.message
+    assert (ambiguous.code, ambiguous.data) == (-32602, {"uri": "file:///shared.txt"})
     expected = -32602 if mode == "auto" else -32002
     assert (unknown.code, unknown.data) == (expected, {"uri": "file:///unheard-of"})
     assert unknown_there.data == {"uri": "gateway://old%20one/file:///unheard-of"}
     assert unknown_there.code == expected
     for error in unknown, unknown_there, unfilled:
         assert error.message.count("or of a listed template with its {variables} replaced") == 1
+
+
+@both_eras
+async def test_a_web_address_of_several_servers_is_read_from_the_first(gateway: Any, mode: str, tmp_path: Path) -> None:
+    address, entries = "https://example.com/a", dict[str, Any]()
+    for name in "one", "two":
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps({"resources": [{"uri": address, "name": name}], "texts": {address: name}}))
+        entries[name] = server_entry("archive.py", file)
+    with anyio.fail_after(60):
+        async with gateway(mode, **entries) as client:
+            assert await read(client, address) == (address, "one")
 
 
 @both_eras
@@ -312,6 +325,7 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     assert len(names) == 2
     assert templates == ["gateway://old%20one/note://old/{topic}"]
     assert "toolset" in single.message
+    assert (single.code, single.data) == (-32600, {"uri": "gateway://new/file:///shared.txt"})
     assert hidden.message == bare.message
     assert bare.message.startswith("Resource not found. Use the URI of a listed resource")
 
