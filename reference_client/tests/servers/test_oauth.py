@@ -84,7 +84,7 @@ def process() -> Generator[Guarded]:
 @pytest.fixture
 def guarded(process: Guarded) -> Guarded:
     process(expires_in=3600, uses=1_000_000, refusing=False, failing=False, denying=False, events=[])
-    process(registering=True, accepting_documents=False, demanded="")
+    process(padding=0, registering=True, accepting_documents=False, demanded="")
     return process
 
 
@@ -202,8 +202,9 @@ async def test_a_person_signs_in_with_registration_and_proof_and_another_process
 ):
     with anyio.fail_after(HANGING):
         async with loopback_redirect(browse, seconds=HANGING) as redirect:
-            assert await OAuth(store).sign_in(guarded.url, redirect)
+            assert await OAuth(store, client_name="Example Host").sign_in(guarded.url, redirect)
         assert guarded.events == ["registered", "signed in", "authorization_code"]
+        assert json.loads(await store.load(guarded.url) or "")["client"]["client_name"] == "Example Host"
         (file,) = store.folder.iterdir()
         assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(store.folder.stat().st_mode)) == (0o600, 0o700)
         program = (
@@ -359,6 +360,25 @@ async def test_a_refresh_that_is_refused_fails_with_its_reason_and_a_new_sign_in
             async with loopback_redirect(browse, seconds=HANGING) as redirect:
                 await OAuth(store).sign_in(guarded.url, redirect)
             assert not (await tools.call("create_invoice")).is_error
+
+
+async def test_a_token_endpoint_that_answers_too_much_is_not_read_to_the_end_and_costs_nothing_but_the_moment(
+    guarded: Guarded, signed_in: OAuth
+):
+    too_much = "it sent an answer of more than 0.25 MiB"
+    with anyio.fail_after(HANGING):
+        async with (
+            open_server(HttpTarget(guarded.url), options(signed_in)) as tools,
+            loopback_redirect(browse, seconds=HANGING) as redirect,
+        ):
+            guarded(expire=True, padding=256 * 1024)
+            with pytest.raises(ServerUnavailableError, match=f"could not be refreshed: {too_much}; try again later"):
+                await tools.search("create an invoice")
+            with pytest.raises(ServerUnavailableError, match=too_much):
+                await signed_in.sign_in(guarded.url, redirect, scope="invoices:write")
+            guarded(padding=0)
+            assert await signed_in.sign_in(guarded.url, redirect)
+            assert (await tools.search("create an invoice")).tools
 
 
 async def test_a_token_endpoint_that_is_out_of_order_costs_nothing_but_the_moment(guarded: Guarded, signed_in: OAuth):

@@ -503,7 +503,7 @@ class _StoredGrant(_Grant):
             return
         try:
             response = await self.send(await self._refresh_token())
-        except (httpx2.HTTPError, OAuthFlowError, TimeoutError) as error:
+        except (httpx2.HTTPError, httpx2.StreamError, OAuthFlowError, TimeoutError) as error:
             self._problem = _not_refreshed(str(error) or "no answer")
             return
         if await self._handle_refresh_response(response):
