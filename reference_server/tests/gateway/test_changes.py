@@ -218,6 +218,32 @@ async def test_a_client_can_follow_only_so_many_resources(
                     assert followed.honored.resource_subscriptions == uris[:2]
 
 
+async def test_a_client_can_follow_only_so_many_resources_that_it_asks_for_at_once(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals: list[str] = []
+
+    async def ask(client: Client, number: int) -> None:
+        try:
+            await subscribe(client, f"note://one/{number}")
+        except MCPError as error:
+            refusals.append(error.message)
+
+    monkeypatch.setattr(changes, "_MAX_RESOURCES", 2)
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=library("modern", "one")) as client:
+            async with anyio.create_task_group() as tasks:
+                for number in range(5):
+                    tasks.start_soon(ask, client, number)
+            assert refusals == ["A client can have at most 2 subscriptions"] * 3
+            for number in (0, 1):
+                await unsubscribe(client, f"note://one/{number}")
+            with pytest.raises(MCPError, match="not found"):  # and counts no more
+                await subscribe(client, "memo:two:1")
+            for number in (1, 2):
+                await subscribe(client, f"memo:one:{number}")
+
+
 @both_eras
 async def test_a_lazy_server_is_started_to_be_followed(
     gateway: Any, mode: str, until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -305,11 +305,16 @@ class _Subscriptions:
         if uri not in session and len(session) >= _MAX_RESOURCES:
             raise MCPError(INVALID_REQUEST, f"A client can have at most {_MAX_RESOURCES} subscriptions")
         subscription = AsyncExitStack()
-        await subscription.enter_async_context(self._subscription(ctx, uri))
-        if uri in session or connection not in self._sessions:  # it already had one, or has ended
+        session.setdefault(uri, subscription)  # at once, because requests that are open count toward the limit
+        try:
+            await subscription.enter_async_context(self._subscription(ctx, uri))
+        except BaseException:
+            if session.get(uri) is subscription:
+                del session[uri]
+            raise
+        # It already had one, was ended meanwhile, or its session was.
+        if session.get(uri) is not subscription or connection not in self._sessions:
             await subscription.aclose()
-        else:
-            session[uri] = subscription
         return EmptyResult()
 
     async def unsubscribe(self, ctx: Ctx, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -321,7 +326,7 @@ class _Subscriptions:
 
     async def _end_session(self, connection: Connection) -> None:
         _, session = self._sessions.pop(connection)
-        for subscription in session.values():
+        for subscription in [*session.values()]:
             await subscription.aclose()
 
     @asynccontextmanager
