@@ -235,12 +235,19 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
 class RawClient:
     """A legacy client on stdio without an SDK, with the capabilities it declares, and one answer to every question."""
 
-    def __init__(self, servers: Any, file: Path, declared: dict[str, Any], answered: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        servers: Any,
+        file: Path,
+        declared: dict[str, Any],
+        answered: dict[str, Any],
+        version: str = "2025-11-25",
+    ) -> None:
         self._process = servers.start("-m", "tools_search_server", "--config", str(file), stdin=subprocess.PIPE)
         self._answered = answered
         self._calls = 0
         self.asked: list[dict[str, Any]] = []
-        info = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "odd", "version": "1"}}
+        info = {"protocolVersion": version, "clientInfo": {"name": "odd", "version": "1"}}
         self._send(id=0, method="initialize", params=info | {"capabilities": declared})
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -269,8 +276,9 @@ async def test_an_answer_that_is_none_costs_the_call_that_it_was_asked_for(
     servers: Any, configuration: Any, upstream: str, kind: str, answered: dict[str, Any]
 ) -> None:
     def use(client: RawClient) -> None:
-        client.call("one__ask", {"kind": kind})
+        asked = client.call("one__ask", {"kind": kind})
         seen = client.call("one__seen", {})
+        assert "the client answered with an invalid result" in str(asked)
         assert not seen["result"].get("isError"), seen
 
     file = configuration(one=library(upstream, "one"))
@@ -321,6 +329,18 @@ async def test_a_client_is_asked_only_in_the_ways_that_it_declares(
     assert f"does not declare the capability {lacking}" in text if lacking else "hello" in text
     if client.asked and params is URL:
         assert client.asked[0]["params"]["elicitationId"]  # which modern servers do not have
+
+
+@either_upstream
+async def test_a_client_is_not_asked_what_its_revision_does_not_have(
+    servers: Any, configuration: Any, upstream: str
+) -> None:
+    file = configuration(one=library(upstream, "one"))
+    with anyio.fail_after(60):
+        client = RawClient(servers, file, {"elicitation": {}}, {}, "2025-03-26")
+        answer = await anyio.to_thread.run_sync(client.call, "one__ask", {"kind": "elicitation"})
+    assert "protocol revision 2025-03-26 has no such request" in str(answer["result"])
+    assert client.asked == []
 
 
 @pytest.mark.rotating
