@@ -26,7 +26,17 @@ from mcp_types import (
     TextContent,
 )
 from pydantic import FileUrl
-from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, ServerTools, open_server, result_text
+from tools_search_client import (
+    ConnectionOptions,
+    DiscoveryOptions,
+    HostError,
+    ServerRefusedError,
+    ServerTimeoutError,
+    ServerTools,
+    open_server,
+    result_text,
+)
+from tools_search_client.servers import server_tools
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget
 
 ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))
@@ -186,6 +196,39 @@ async def test_no_call_is_given_up_while_a_person_thinks(asking_server: HttpTarg
             assert not (await tools.call("travel")).is_error
     assert math.inf in deadlines
     assert started < scope.deadline < math.inf
+
+
+def impatient(era: EraChoice, seconds: float, ann: Person) -> ConnectionOptions:
+    return replace(ann.options(era), discovery=DiscoveryOptions(call_timeout=seconds))
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_progress_gives_a_call_more_time_but_not_for_ever(asking_server: HttpTarget, era: EraChoice):
+    ann = Person()
+    with anyio.fail_after(60):
+        async with open_server(asking_server, impatient(era, 2, ann)) as tools:
+            assert result_text(await tools.call("tour", {"seconds": 0.5, "steps": 6})) == "Oslo"
+            with pytest.raises(ServerTimeoutError):
+                await tools.call("tour", {"seconds": 30, "steps": 1})
+        async with open_server(asking_server, impatient(era, 0.5, ann)) as tools:
+            with pytest.raises(ServerTimeoutError), anyio.fail_after(30):
+                await tools.call("tour", {"seconds": 0.1, "steps": 1_000_000})
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_the_time_in_which_a_person_thinks_is_not_taken_from_what_progress_may_add(
+    asking_server: HttpTarget, era: EraChoice, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server_tools, "_MAX_EXTENSION", 2)
+    ann = Person()
+
+    async def think(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        await anyio.sleep(2.1)  # the time itself is what is tested
+        return await ann.answer(context, params)
+
+    with anyio.fail_after(60):
+        async with open_server(asking_server, replace(impatient(era, 1, ann), elicitation_callback=think)) as tools:
+            assert result_text(await tools.call("tour", {"seconds": 0.5, "steps": 3})) == "Oslo"
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

@@ -64,8 +64,8 @@ class ServerTools:
         self._known: tuple[tuple[Tool, ...], KnownTools] | None = None
         """The last listing that was ranked, and its tools."""
         self._indexing = anyio.Lock()
-        self._calls: set[anyio.CancelScope] = set()
-        """The deadlines of the calls in progress."""
+        self._calls: dict[anyio.CancelScope, float] = {}
+        """The deadlines of the calls in progress, and when each ends regardless of progress."""
         self._waits_for_person = 0
         self.host_fault: HostError | None = None
         """The last exception from a host callback; the server was only sent its name."""
@@ -141,11 +141,10 @@ class ServerTools:
         require_sendable(CallToolRequestParams, f"the call of {name!r}", **given)
         report = progress
         seconds = self._options.call_timeout
-        latest = anyio.current_time() + seconds * _MAX_EXTENSION
         async with self.patience() as scope:
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                scope.deadline = max(scope.deadline, min(anyio.current_time() + seconds, latest))
+                scope.deadline = max(scope.deadline, min(anyio.current_time() + seconds, self._calls.get(scope, 0)))
                 if report is not None:
                     await report(progress, total, message)
 
@@ -165,11 +164,11 @@ class ServerTools:
         """
         try:
             async with self._deadline(math.inf if self._waits_for_person else self._options.call_timeout) as scope:
-                self._calls.add(scope)
+                self._calls[scope] = self._latest()
                 try:
                     yield scope
                 finally:
-                    self._calls.discard(scope)
+                    del self._calls[scope]
         except ServerRefusedError as error:
             # The server was told which part of the host failed; an error that does not repeat it has another reason.
             fault, self.host_fault = self.host_fault, None
@@ -190,6 +189,10 @@ class ServerTools:
             if not self._waits_for_person:  # nobody is asked any more, so every call has its whole timeout again
                 for scope in self._calls:
                     scope.deadline = anyio.current_time() + self._options.call_timeout
+                self._calls = dict.fromkeys(self._calls, self._latest())
+
+    def _latest(self) -> float:
+        return anyio.current_time() + self._options.call_timeout * _MAX_EXTENSION
 
     def forget(self, setting: str | None = None) -> None:
         """Clear the caches because the server's lists changed; a refused search is tried again.
