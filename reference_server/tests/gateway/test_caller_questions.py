@@ -75,13 +75,11 @@ async def test_a_legacy_caller_is_asked_and_its_answer_goes_back(
 async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for_ever(gateway: Any) -> None:
     with anyio.fail_after(60):
         async with gateway("legacy", one=library("modern", "one"), client=EVERYTHING) as client:
-            thrice = await ask(client, "roots", rounds=3)
-            endless = await ask(client, "elicitation", rounds=99)
-    assert json.loads(thrice[1]) == [{"roots": [{"uri": "file:///home"}]}] * 3
-    assert endless == (
-        True,
-        "The MCP server 'one' asks for more input before it continues, but cannot get it: it asks more than 10 times.",
-    )
+            most = await ask(client, "roots", rounds=10)
+            endless = [await ask(client, "elicitation", rounds=rounds) for rounds in (11, 99)]
+    assert json.loads(most[1]) == [{"roots": [{"uri": "file:///home"}]}] * 10
+    why = "asks for more input before it continues, but cannot get it: it asks more than 10 times."
+    assert endless == [(True, f"The MCP server 'one' {why}")] * 2
 
 
 async def test_a_modern_server_may_ask_a_legacy_caller_only_so_many_questions_at_once(gateway: Any) -> None:
@@ -123,6 +121,34 @@ async def test_the_time_in_which_a_person_thinks_is_no_time_of_the_call(gateway:
             answered = await ask(client, "elicitation")
     assert answered[0] is False
     assert "Your name?" in answered[1]
+
+
+async def test_no_call_is_given_up_until_the_last_person_has_answered(gateway: Any) -> None:
+    seconds, asked, both = 0.5, 0, anyio.Event()
+    answers: list[tuple[bool, str]] = []
+
+    async def think(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await both.wait()
+        else:
+            both.set()
+            await anyio.sleep(2 * seconds)  # the time itself is what is tested
+        return await answer(context, params)
+
+    async def call_it(client: Client) -> None:
+        answers.append(await ask(client, "elicitation"))
+
+    with anyio.fail_after(60):
+        client_options = {"elicitation_callback": think}
+        async with (
+            gateway("legacy", one=library("legacy", "one"), call_timeout=seconds, client=client_options) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(call_it, client)
+            tasks.start_soon(call_it, client)
+    assert [is_error for is_error, _ in answers] == [False, False]
 
 
 @either_upstream

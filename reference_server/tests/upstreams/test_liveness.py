@@ -15,8 +15,8 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import raw_request
-from mcp_types import ElicitResult
-from tools_search_server.upstreams import liveness
+from mcp_types import ElicitRequestParams, ElicitResult
+from tools_search_server.upstreams import liveness, questions
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
 
@@ -240,6 +240,23 @@ async def test_progress_gives_a_call_more_time_whether_its_caller_wants_to_hear_
             assert not is_error
             with pytest.raises(MCPError, match="did not answer in time"):
                 await call(client, "long__work", seconds=8)
+
+
+async def test_the_time_in_which_a_person_thinks_is_not_taken_from_what_progress_may_add(
+    gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "_MAX_EXTENSION", 2)
+
+    async def think(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        await anyio.sleep(2.1)  # the time itself is what is tested
+        return ElicitResult(action="decline")
+
+    with anyio.fail_after(60):
+        async with gateway(
+            "legacy", long=thinking(tmp_path), call_timeout=1, client={"elicitation_callback": think}
+        ) as client:
+            is_error, _ = await call(client, "long__ask", seconds=0.5, steps=3)
+    assert not is_error
 
 
 async def test_progress_without_end_does_not_keep_a_call_for_ever(gateway: Any, tmp_path: Path) -> None:

@@ -58,11 +58,36 @@ class Caller:
     """Notifies the client that the question with this id was answered on a browser page."""
 
 
+@dataclass(eq=False)
+class _Request:
+    """A request in progress."""
+
+    caller: Caller
+    scope: anyio.CancelScope
+    """Its timeout."""
+    latest: float
+    """When it ends regardless of progress."""
+    stopped: tuple[float, float] | None = None
+    """When its timeout was paused, and the deadline that it then had."""
+
+    def pause(self) -> None:
+        if self.stopped is None:
+            self.stopped = anyio.current_time(), self.scope.deadline
+            self.scope.deadline = math.inf
+
+    def resume(self) -> None:
+        if self.stopped is not None:
+            took = anyio.current_time() - self.stopped[0]
+            self.scope.deadline = self.stopped[1] + took
+            self.latest += took
+            self.stopped = None
+
+
 class Questions:
     """One server's questions, the requests in progress whose callers can answer them, and their timeouts."""
 
     def __init__(self) -> None:
-        self._in_progress: list[tuple[Caller, anyio.CancelScope]] = []
+        self._in_progress: list[_Request] = []
         self._given_up: tuple[object, float] = (None, -math.inf)
         """The client whose requests were abandoned, or an object for several clients, and until when that counts."""
         self._last_sent = -math.inf
@@ -95,14 +120,14 @@ class Questions:
         """
         began = self._last_sent = anyio.current_time()
         with anyio.CancelScope(deadline=began + seconds) as scope:
+            own = _Request(caller, scope, began + seconds * _MAX_EXTENSION)
 
             def extend() -> None:
                 # Not while a question pauses the timeout, which then resumes with the remaining time.
-                if scope.deadline != math.inf:
-                    later = min(anyio.current_time() + seconds, began + seconds * _MAX_EXTENSION)
-                    scope.deadline = max(scope.deadline, later)
+                if own.stopped is None:
+                    scope.deadline = max(scope.deadline, min(anyio.current_time() + seconds, own.latest))
 
-            self._in_progress.append((caller, scope))
+            self._in_progress.append(own)
             try:
                 yield extend
             except anyio.get_cancelled_exc_class():
@@ -110,7 +135,7 @@ class Questions:
                 self._note_given_up(caller.client, seconds)
                 raise
             finally:
-                self._in_progress.remove((caller, scope))
+                self._in_progress.remove(own)
         if scope.cancelled_caught:
             raise TimeoutError
 
@@ -145,7 +170,7 @@ class Questions:
             return CreateMessageResultWithTools.model_validate(answer, by_name=False)
 
     async def _ask(self, method: str, params: BaseModel) -> dict[str, Any] | ErrorData:
-        clients = {id(caller.client) for caller, _ in self._in_progress}
+        clients = {id(request.caller.client) for request in self._in_progress}
         other, until = self._given_up
         strangers = {id(other)} - clients if anyio.current_time() < until else set[int]()
         if len(clients) != 1 or strangers:
@@ -156,17 +181,15 @@ class Questions:
                 whose = "soon after a request of another client was given up"
             text = f"The gateway cannot tell whom to ask: {method} came {whose}"
             return ErrorData(code=INVALID_REQUEST, message=text)
-        asked, _ = self._in_progress[-1]  # all are of one client, whichever request the question is for
+        asked = self._in_progress[-1].caller  # all are of one client, whichever request the question is for
         dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         if isinstance(page := dumped.get("elicitationId"), str):
             self._on_pages[page] = asked
             if len(self._on_pages) > _MAX_OPEN_PAGES:
                 self._on_pages.popitem(last=False)
         # Pause all timeouts: the server does not say which request in progress the question is for.
-        began = anyio.current_time()
-        stopped = [(scope, scope.deadline - began) for _, scope in self._in_progress if scope.deadline != math.inf]
-        for scope, _ in stopped:
-            scope.deadline = math.inf
+        for request in self._in_progress:
+            request.pause()
         self._open_count += 1
         try:
             return await asked.ask(method, dumped)
@@ -175,5 +198,5 @@ class Questions:
             return ErrorData(code=error.code, message=text, data=error.data)
         finally:
             self._open_count -= 1
-            for scope, left in stopped:
-                scope.deadline = anyio.current_time() + left
+            for request in [] if self.is_asking else self._in_progress:
+                request.resume()
