@@ -13,6 +13,7 @@ from tools_search_client.found import FoundTool
 from tools_search_client.known_tools import MANY, KnownTools
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery_options import DiscoveryOptions
+from tools_search_client.servers.server_tools import ServerTools
 from tools_search_hosts import StdioTarget
 from tools_search_ranking import default_ranker
 
@@ -68,6 +69,23 @@ async def test_a_long_listing_is_indexed_once_while_the_event_loop_goes_on(liar:
                 patient_ranker.goes_on.set()
     assert sorted(found) == ["make_3", "make_7"]
     assert [len(names) for names in patient_ranker.indexed if names] == [MANY + 6]
+
+
+@pytest.mark.anyio
+async def test_a_listing_that_has_changed_is_ranked_anew(liar: Any, era: str):
+    changed = anyio.Event()
+
+    async def found(tools: ServerTools) -> set[str]:
+        return {hit.tool.name for hit in (await tools.search("make")).tools}
+
+    with anyio.fail_after(20):
+        async with open_server(liar("call-loses", era=era, place="nowhere").target, on_change=changed.set) as tools:
+            before = await found(tools)
+            while not changed.is_set():  # a modern server announces it once it is subscribed to
+                await tools.call("make_alpha")
+            after = await found(tools)
+    assert len(after) == 5
+    assert before - after == {"make_alpha"}
 
 
 def named(*names: str) -> list[Tool]:
