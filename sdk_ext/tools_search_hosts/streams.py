@@ -32,6 +32,11 @@ class ConvertedStream(ObjectReceiveStream[Any], ObjectSendStream[Any]):
         self._on_sent = on_sent
         self._on_end = on_end
 
+    @property
+    def last_context(self) -> Any:
+        """The context variables of the last message's sender, which the SDK passes along its streams."""
+        return getattr(self._stream, "last_context", None)
+
     async def receive(self) -> Any:
         """Return the next message."""
         try:

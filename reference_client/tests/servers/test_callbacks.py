@@ -114,7 +114,8 @@ async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(era: Era
 CITY: ContextVar[str] = ContextVar("CITY")
 
 
-async def test_in_the_modern_era_a_server_asks_in_the_task_of_the_call(asking_server: HttpTarget):
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_server_over_http_asks_in_the_context_of_the_call(asking_server: HttpTarget, era: EraChoice):
     answers: list[str] = []
 
     async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
@@ -124,7 +125,7 @@ async def test_in_the_modern_era_a_server_asks_in_the_task_of_the_call(asking_se
         CITY.set(city)
         answers.append(result_text(await tools.call("travel")))
 
-    options = replace(Person().options("auto"), elicitation_callback=answer)
+    options = replace(Person().options(era), elicitation_callback=answer)
     with anyio.fail_after(20):
         async with open_server(asking_server, options) as tools, anyio.create_task_group() as tasks:
             for city in ("Oslo", "Rome"):
