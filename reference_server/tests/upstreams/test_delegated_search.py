@@ -123,6 +123,24 @@ async def test_a_vast_server_is_listed_and_searched_with_the_others_as_one(
     assert "vast__photo_6" in with_server
 
 
+@EVERY_ERA
+async def test_what_a_vast_server_finds_is_no_hit_for_callers_whose_revision_does_not_allow_it(
+    open_gateway: Open, tmp_path: Path, mode: str
+) -> None:
+    tools = [{"name": f"count_{number}", "inputSchema": {"type": "object"}} for number in range(20)]
+    new = {"name": "count_all", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"}}
+    catalog = tmp_path / "tools.json"
+    catalog.write_text(json.dumps({"tools": [*tools, new]}))
+    shop = {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
+    with anyio.fail_after(60):
+        async with open_gateway(mode, {"mcpServers": {"shop": shop}}) as client:
+            found = await found_names(client, "count")
+            exact = await found_names(client, "shop__count_all")
+    old = {f"shop__{tool['name']}" for tool in tools}
+    assert set(found) == old | ({"shop__count_all"} if mode == "auto" else set())
+    assert ("shop__count_all" in exact) == (mode == "auto")
+
+
 async def test_a_vast_server_that_states_no_size_is_searched_and_leaves_the_size_of_the_whole_unknown(
     open_gateway: Open, vast: dict[str, Any], behave: Callable[[str], None]
 ) -> None:

@@ -208,7 +208,7 @@ class GatewaySearch:
             ]
             if found_there := [hits for hits in there if hits]:
                 known = {name: view.tools[name].tool for name in names_of(hits[:_HEAD])}
-                known |= {name: exposed.tool for name, exposed in not_indexed.items()}
+                known |= {name: not_indexed[name].tool for name in definitions}
                 arguments = (query, hits, found_there, known, self._ranker)
                 hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
         if note is None:  # the first page
