@@ -43,7 +43,7 @@ class Ending:
         """HTTP status with which the server refused the last message; `None` if it did not. Of use only while there is
         one request at a time, as during the greeting."""
         self.has_spoken = False
-        """Whether a message has arrived."""
+        """Whether a message has arrived, or one that is too large to be read."""
         self.is_excess = False
         """Whether the server exceeded a size limit, and so would probably do so again soon."""
         self.heard = -math.inf
@@ -56,6 +56,7 @@ class Ending:
         """Record that the connection has ended. The first known reason counts."""
         if not self.reason:  # later reasons are consequences of the first
             self.reason, self.is_excess = reason, is_excess
+            self.has_spoken |= is_excess
         self._event.set()
 
     async def wait(self) -> None:

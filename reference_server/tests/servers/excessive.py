@@ -134,8 +134,10 @@ class Handler(BaseHTTPRequestHandler):
         if WAY != "old-sse":
             self.reply(405, {}, [])
             return
-        events: queue.Queue[str] = queue.Queue()
+        events: queue.Queue[str] = queue.Queue(maxsize=100)  # so that one without end waits for its reader
         STREAMS.append(events)
+        if BEHAVIOR == "endless-event":
+            self.reply(200, {"Content-Type": "text/event-stream"}, endless(b"data: "))
         events.put("event: endpoint\r\ndata: /post\r\n\r\n")
         self.reply(200, {"Content-Type": "text/event-stream"}, (text.encode() for text in iter(events.get, "")))
 
@@ -177,10 +179,11 @@ class Handler(BaseHTTPRequestHandler):
                 pieces = self.held(pieces)
             self.reply(200, {"Content-Type": "text/event-stream"}, pieces)
             return
+        events = STREAMS[-1]  # of this session, even once the next one has begun
         if is_list and BEHAVIOR == "endless":
             while True:
-                STREAMS[-1].put("data: " + "0" * 65_536)
-        STREAMS[-1].put(event)
+                events.put("data: " + "0" * 65_536)
+        events.put(event)
         thanks = request.get("params", {}).get("arguments", {}).get("thanks", "")
         self.reply(202, JSON, [thanks.replace("ID", json.dumps(request["id"])).encode()])
 

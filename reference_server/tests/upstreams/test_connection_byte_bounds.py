@@ -27,6 +27,7 @@ ATTACKS = [
     ("json", "small-chunks", "it sent an answer in 5,001 pieces of a few bytes"),
     ("json", "endless-event", "it sent an event of more than 16 MiB"),
     ("old-sse", "endless", "it sent an event of more than 16 MiB"),
+    ("old-sse", "endless-event", "it sent an event of more than 16 MiB"),
     ("stdio", "endless", "it sent a line of more than 16 MiB"),
     ("json", "large-description", "it sent an answer of more than 16 MiB"),
     ("events", "large-description", "it sent an event of more than 16 MiB"),
