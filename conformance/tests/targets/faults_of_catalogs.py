@@ -44,6 +44,9 @@ constants_that_are_falsy_left_out = _wrong_schema(
 alternatives_as_any_of = _wrong_schema(
     lambda schema: {"anyOf" if name == "oneOf" else name: value for name, value in schema.items()}
 )
+numbered_members_as_lists = _wrong_schema(
+    lambda schema: list(schema.values()) if schema and [*schema] == [str(n) for n in range(len(schema))] else schema  # pyright: ignore[reportArgumentType] - wrong on purpose
+)
 fractions_of_single_precision = _wrong_schema(
     lambda schema: {
         name: struct.unpack("f", struct.pack("f", value))[0] if isinstance(value, float) else value

@@ -93,8 +93,9 @@ _VOCABULARY: Final[JsonObject] = {
     "then": True,
     "else": False,
     "definitions": {"node": {"$dynamicAnchor": "node"}},
+    "$defs": {"0": {"type": "null"}, "1": True},
 }
-"""A schema with every keyword, with values that some encoders leave out or reorder."""
+"""A schema with every keyword, with values that some encoders leave out or reorder, or that become lists in PHP."""
 _DEEP: Final[JsonObject] = reduce(lambda schema, _: {"not": schema}, range(20), {"const": "the end"})
 _BLANK: Final[JsonObject] = {
     "name": "blank",
