@@ -225,7 +225,8 @@ async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[E
         steady = differs and all(
             [_listed(await bench.server.ask(bench.list_method, again)) == _listed(page) for _ in range(_LISTINGS)]
         )
-        message = f"{bench.list_method}, in flight together with searches, returned something else than alone"
+        answer = "another page" if exchange.result is not None else exchange.describe()
+        message = f"{bench.list_method}, in flight together with searches, got {answer} instead of what it gets alone"
         bench.expect(not steady, exchange, message, case=f"{bench.list_method} among searches")
     return together
 
